@@ -1,0 +1,48 @@
+# The interface target that carries our flags, and the helper functions every folder uses.
+
+add_library(pike_options INTERFACE)
+target_include_directories(pike_options INTERFACE "${CMAKE_SOURCE_DIR}")
+target_compile_options(pike_options INTERFACE
+  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wextra-semi -Wundef
+  -Werror=return-type -Werror=switch -Werror=unused-result)
+if(PIKE_SANITIZE)
+  target_compile_options(pike_options INTERFACE
+    -fsanitize=${PIKE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(pike_options INTERFACE -fsanitize=${PIKE_SANITIZE})
+endif()
+
+# pike_library(name SRCS a.cc ... DEPS ... PRIVATE_DEPS ...): one static library per folder.
+function(pike_library name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SRCS})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE pike_options ${ARG_PRIVATE_DEPS})
+  target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}")
+endfunction()
+
+# pike_binary(name SRCS ... DEPS ...): an installed program.
+function(pike_binary name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SRCS})
+  target_link_libraries(${name} PRIVATE pike_options ${ARG_DEPS})
+  install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endfunction()
+
+# pike_test(name SRCS ... DEPS ... LABELS unit|sim|integration|... [TIMEOUT s]): a Catch2 program.
+# Every test case becomes one ctest test; a case that needs a helper program finds it by PIKE_BIN_DIR.
+function(pike_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${ARG_SRCS})
+  if(TARGET Catch2::Catch2WithMain)
+    target_link_libraries(${name} PRIVATE Catch2::Catch2WithMain)
+  else()
+    target_link_libraries(${name} PRIVATE Catch2::Catch2)
+  endif()
+  target_link_libraries(${name} PRIVATE pike_options ${ARG_DEPS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  catch_discover_tests(${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "PIKE_BIN_DIR=${CMAKE_BINARY_DIR}/bin;PIKE_SOURCE_DIR=${CMAKE_SOURCE_DIR};PIKE_PYTHON=${PIKE_PYTHON}")
+endfunction()
