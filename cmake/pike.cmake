@@ -27,6 +27,9 @@ function(pike_binary name)
   install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endfunction()
 
+# Unit and simulation tests, the ones that the sanitizer presets run.
+add_custom_target(pike_sanitized_tests)
+
 # pike_test(name SRCS ... DEPS ... LABELS unit|sim|integration|... [TIMEOUT s]): a Catch2 program.
 # Every test case becomes one ctest test; a case that needs a helper program finds it by PIKE_BIN_DIR.
 function(pike_test name)
@@ -42,6 +45,9 @@ function(pike_test name)
   endif()
   target_link_libraries(${name} PRIVATE pike_options ${ARG_DEPS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  if("unit" IN_LIST ARG_LABELS OR "sim" IN_LIST ARG_LABELS)
+    add_dependencies(pike_sanitized_tests ${name})
+  endif()
   catch_discover_tests(${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "PIKE_BIN_DIR=${CMAKE_BINARY_DIR}/bin;PIKE_SOURCE_DIR=${CMAKE_SOURCE_DIR};PIKE_PYTHON=${PIKE_PYTHON}")
