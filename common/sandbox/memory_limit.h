@@ -1,0 +1,48 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/sandbox/spec.h"
+
+namespace pike::sandbox {
+
+struct MemoryState {
+  std::optional<int64_t> peak_bytes;
+  bool is_limit_hit = false;
+};
+
+// The limits of one sandbox that span its processes: memory and their number. Destroying it removes
+// what it made; its processes must be gone by then. Not thread-safe.
+class TreeLimit {
+ public:
+  virtual ~TreeLimit() = default;
+  // Puts a process that has no children yet under the limit; its descendants follow.
+  virtual absl::Status Add(pid_t init_pid) = 0;
+  // Reads the counters; with the watchdog, sums up the processes now.
+  virtual MemoryState Observe() = 0;
+};
+
+// Makes TreeLimits. Each of memory and pids is looked for in the hierarchy that has it (cgroup v2,
+// else v1); without a writable one memory is watched by summing the resident anonymous and shared
+// memory of the tree, and pids are left to RLIMIT_NPROC.
+// Threads: NewLimit from any thread.
+class TreeLimiter {
+ public:
+  // Never fails: without cgroups it watches. Removes the cgroups (and kills the processes) that a
+  // dead process of ours left behind.
+  static std::unique_ptr<TreeLimiter> Create(bool is_without_cgroups);
+  virtual ~TreeLimiter() = default;
+
+  virtual absl::StatusOr<std::unique_ptr<TreeLimit>> NewLimit(const ResourceLimits& limits) = 0;
+  virtual bool has_memory_cgroup() const = 0;
+  virtual bool has_pids_cgroup() const = 0;
+};
+
+}  // namespace pike::sandbox

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/sandbox/spec.h"
+
+namespace pike::sandbox {
+
+class SandboxHost;
+
+// What a sandbox wrote to one stream. Untrusted bytes: escape them before showing (text.h).
+struct CapturedOutput {
+  std::string head;
+  std::string tail;  // empty while everything fits into `head`
+  int64_t bytes_total = 0;
+
+  int64_t bytes_left_out() const {
+    return bytes_total - static_cast<int64_t>(head.size() + tail.size());
+  }
+  // Head, a line that says how much is left out (if any), tail.
+  std::string Text() const;
+};
+
+// How a sandbox ended. Facts only; blame is the caller's business.
+struct Exit {
+  // Exit status of the program, or the signal that ended it (0: none). bubblewrap reports signals
+  // as 128 + number, so a program that exits with 129 to 192 shows as a signal.
+  int status = 0;
+  int signal = 0;
+  bool is_killed = false;     // by Kill(), WaitOrKill() or the destructor
+  bool is_timed_out = false;  // WaitOrKill()'s deadline passed
+  bool memory_limit_hit = false;
+  std::optional<int64_t> memory_peak_bytes;  // page cache included where a cgroup counts
+  std::chrono::nanoseconds wall_time{};
+  std::chrono::nanoseconds cpu_time{};  // of all processes that were waited for; 0 after a kill
+  // Not empty: the program never ran (our side's fault), and why.
+  std::string setup_error;
+
+  bool is_success() const {
+    return status == 0 && signal == 0 && !is_killed && !memory_limit_hit && setup_error.empty();
+  }
+  // "exit status 3", "signal 11 (Segmentation fault)", "memory limit", "timed out", ...
+  std::string Text() const;
+};
+
+// A running (or ended) sandbox. Made by SandboxHost::Start.
+// Ownership: the destructor kills the tree and waits until it is gone. The host must outlive it.
+// Threads: any member from any thread. A Kill wakes up every Wait.
+class Sandbox {
+ public:
+  ~Sandbox();
+  Sandbox(const Sandbox&) = delete;
+  Sandbox& operator=(const Sandbox&) = delete;
+
+  // Waits for the end of the program, and with it of the whole tree. Nothing if `deadline` comes
+  // first. What still holds stdout open does not matter. After the end returns the same again.
+  std::optional<Exit> Wait(MonoTime deadline);
+
+  // As Wait, but kills at `deadline`.
+  Exit WaitOrKill(MonoTime deadline);
+
+  // Kills the whole tree, whatever session or process group its processes moved to, and waits until
+  // it is gone. Idempotent.
+  Exit Kill();
+
+  // What was written so far; complete once it has ended.
+  CapturedOutput Stdout() const;
+  CapturedOutput Stderr() const;
+
+  // Outside pid of the sandbox's init (pid 1 inside). For evidence and tests.
+  pid_t init_pid() const;
+  // The real uid that its processes have on this host.
+  uid_t outside_uid() const;
+  const std::string& name() const;
+
+  class Impl;
+
+ private:
+  friend class SandboxHost;
+  explicit Sandbox(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pike::sandbox

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/sandbox/capabilities.h"
+#include "common/sandbox/sandbox.h"
+#include "common/sandbox/spec.h"
+
+namespace pike::sandbox {
+
+class Spawner;
+
+struct HostOptions {
+  // Programs; a name without a slash is looked up in /usr/bin and /bin.
+  std::string bwrap = "bwrap";
+  std::string setpriv = "setpriv";
+  // As root, sandboxes get the uids from here on; workers that share a host should not share them.
+  uid_t uid_base = 200000;
+  // Do not use cgroups even where they are there: memory is watched, processes are limited by
+  // RLIMIT_NPROC.
+  bool is_without_cgroups = false;
+};
+
+// Starts sandboxes, and owns what all sandboxes of a process share: the thread that spawns and
+// reaps, the one that reads output, the one that watches memory, the cgroup and the uids.
+// One per process, made before the first sandbox, destroyed after the last.
+// Threads: any member from any thread. Leftovers of dead predecessors are removed by Create.
+class SandboxHost {
+ public:
+  // FailedPrecondition if this machine cannot run sandboxes: the message has the fix.
+  static absl::StatusOr<std::unique_ptr<SandboxHost>> Create(const HostOptions& options);
+  ~SandboxHost();
+  SandboxHost(const SandboxHost&) = delete;
+  SandboxHost& operator=(const SandboxHost&) = delete;
+
+  // Starts `spec`; returns once its init process exists and its limits are set (a few ms), before
+  // the program runs. Errors are ours, never the program's: InvalidArgument for a bad spec, else
+  // Internal, Unavailable or ResourceExhausted. A program that cannot be executed shows as an Exit.
+  absl::StatusOr<std::unique_ptr<Sandbox>> Start(const SandboxSpec& spec);
+
+  // What sandboxes on this machine are made of, for Hello and evidence.
+  const Capabilities& capabilities() const;
+
+  // For trusted programs outside any sandbox.
+  Spawner* spawner();
+
+  class Impl;
+
+ private:
+  explicit SandboxHost(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pike::sandbox
