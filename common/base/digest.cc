@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "absl/strings/escaping.h"
+#include <absl/strings/escaping.h>
+
 #include "common/base/check.h"
 
 namespace pike {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
 
 namespace pike {
 

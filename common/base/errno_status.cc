@@ -4,7 +4,7 @@
 #include <string>
 #include <system_error>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
 
 namespace pike {
 

@@ -11,7 +11,8 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/errno_status.h"
 #include "common/base/unique_fd.h"
 

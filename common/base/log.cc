@@ -4,9 +4,10 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include <absl/strings/str_cat.h>
+#include <absl/time/clock.h>
+#include <absl/time/time.h>
+
 #include "common/base/text.h"
 
 namespace pike {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
 
 namespace pike {
 

@@ -4,7 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "absl/base/thread_annotations.h"
+#include <absl/base/thread_annotations.h>
 
 namespace pike {
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #define RETURN_IF_ERROR(expression)                   \
   do {                                                \

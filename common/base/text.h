@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
 
 namespace pike {
 
