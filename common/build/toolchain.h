@@ -56,8 +56,8 @@ struct ProbeOptions {
 };
 
 // Runs probe.py with `options.python`, outside any sandbox (the interpreter is the operator's, no
-// candidate is near), and looks for g++ and nvcc. Blocks for as long as `import torch` takes; call
-// it once per process.
+// candidate is near), and looks for g++ and nvcc. Takes a fraction of a second: torch
+// is not imported. Call it before other children are started.
 // NotFound: no such interpreter. FailedPrecondition: it has no torch; the message says what to do.
 // CUDA_HOME is looked for in this order: $CUDA_HOME, /usr/local/cuda, nvcc of the PyPI package
 // `cuda-toolkit[nvcc,cccl,crt,nvvm]` in the interpreter's site-packages.
