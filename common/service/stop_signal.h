@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <stop_token>
 
 namespace pike::service {
@@ -24,7 +25,9 @@ class StopSignal {
   void Wait() const;
 
  private:
+  class Watcher;
   std::stop_source source_;
+  std::unique_ptr<Watcher> watcher_;
 };
 
 }  // namespace pike::service
