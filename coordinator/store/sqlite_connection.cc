@@ -71,7 +71,10 @@ absl::StatusOr<int64_t> SqliteConnection::QueryInteger(const char* sql) {
 absl::StatusOr<std::string> SqliteConnection::QueryText(const char* sql) {
   ASSIGN_OR_RETURN(SqliteStatement statement, Prepare(sql));
   ASSIGN_OR_RETURN(const bool has_row, statement.Step());
-  return has_row ? statement.ColumnBytes(0) : std::string();
+  std::string text;
+  if (has_row)
+    text = statement.ColumnBytes(0);
+  return text;
 }
 
 absl::StatusOr<SqliteStatement> SqliteConnection::Prepare(const char* sql) {
