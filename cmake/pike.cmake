@@ -3,7 +3,7 @@
 add_library(pike_options INTERFACE)
 target_include_directories(pike_options INTERFACE "${CMAKE_SOURCE_DIR}")
 target_compile_options(pike_options INTERFACE
-  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wextra-semi -Wundef
+  -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wextra-semi -Wundef
   -Werror=return-type -Werror=switch -Werror=unused-result)
 if(PIKE_SANITIZE)
   target_compile_options(pike_options INTERFACE

@@ -1,8 +1,8 @@
 #include "coordinator/store/sqlite_connection.h"
 
-#include <utility>
-
 #include <sqlite3.h>
+
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -15,8 +15,8 @@ absl::Status SqliteStatus(int code, absl::string_view path, absl::string_view de
   const std::string what = absl::StrCat("store ", path, ": ", EscapeLine(detail));
   switch (code & 0xff) {
     case SQLITE_FULL:
-      return absl::ResourceExhaustedError(
-          absl::StrCat(what, "; free space on its disk and start again, nothing acknowledged is lost"));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          what, "; free space on its disk and start again, nothing acknowledged is lost"));
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return absl::DataLossError(absl::StrCat(
@@ -112,8 +112,7 @@ SqliteStatement& SqliteStatement::BindText(int parameter, absl::string_view text
 SqliteStatement& SqliteStatement::BindBlob(int parameter, absl::string_view bytes) {
   // A null pointer would bind NULL instead of an empty blob.
   const char* data = bytes.empty() ? "" : bytes.data();
-  const int code =
-      sqlite3_bind_blob64(statement_, parameter, data, bytes.size(), SQLITE_TRANSIENT);
+  const int code = sqlite3_bind_blob64(statement_, parameter, data, bytes.size(), SQLITE_TRANSIENT);
   PIKE_CHECK(code == SQLITE_OK);
   return *this;
 }

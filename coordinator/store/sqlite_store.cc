@@ -45,13 +45,15 @@ absl::Status CheckSchema(SqliteConnection* connection, const std::string& path) 
     return absl::FailedPreconditionError(absl::StrCat(
         "store ", path, ": this is another program's database; choose another --store folder"));
   if (version != kSchemaVersion)
-    return absl::FailedPreconditionError(absl::StrCat(
-        "store ", path, ": schema version ", version, " but this pike reads version ",
-        kSchemaVersion, "; use the matching pike, or choose another --store folder"));
-  ASSIGN_OR_RETURN(const std::string verdict, connection->QueryText("PRAGMA quick_check(1)"));
-  if (verdict != "ok")
+    return absl::FailedPreconditionError(
+        absl::StrCat("store ", path, ": schema version ", version, " but this pike reads version ",
+                     kSchemaVersion, "; use the matching pike, or choose another --store folder"));
+  ASSIGN_OR_RETURN(const std::string damage,
+                   connection->QueryText("SELECT quick_check FROM pragma_quick_check(1) "
+                                         "WHERE quick_check <> 'ok'"));
+  if (!damage.empty())
     return absl::DataLossError(
-        absl::StrCat("store ", path, ": ", verdict.substr(0, verdict.find('\n')),
+        absl::StrCat("store ", path, ": ", damage.substr(0, damage.find('\n')),
                      "; the file is damaged: restore a backup, or move it away to start empty"));
   return absl::OkStatus();
 }
@@ -98,16 +100,14 @@ absl::StatusOr<SqliteStore::Writer> SqliteStore::OpenWriter(const SqliteStoreOpt
     const std::string sql = absl::StrCat("PRAGMA max_page_count=", options.pages_max);
     RETURN_IF_ERROR(connection->Execute(sql.c_str()));
   }
-  ASSIGN_OR_RETURN(writer.append_record,
-                   connection->Prepare("INSERT INTO log(record) VALUES(?1)"));
+  ASSIGN_OR_RETURN(writer.append_record, connection->Prepare("INSERT INTO log(record) VALUES(?1)"));
   ASSIGN_OR_RETURN(writer.put_evaluation,
                    connection->Prepare("INSERT OR REPLACE INTO evaluations VALUES(?1,?2,?3,?4)"));
   ASSIGN_OR_RETURN(writer.put_task,
                    connection->Prepare("INSERT OR IGNORE INTO tasks VALUES(?1,?2,?3)"));
   ASSIGN_OR_RETURN(writer.put_artifact,
                    connection->Prepare("INSERT OR IGNORE INTO artifacts VALUES(?1,?2,?3)"));
-  ASSIGN_OR_RETURN(writer.put_snapshot,
-                   connection->Prepare("INSERT INTO snapshot VALUES(?1,?2)"));
+  ASSIGN_OR_RETURN(writer.put_snapshot, connection->Prepare("INSERT INTO snapshot VALUES(?1,?2)"));
   return writer;
 }
 
@@ -133,14 +133,13 @@ absl::StatusOr<SqliteStore::Reader> SqliteStore::OpenReader(const SqliteStoreOpt
                           "ORDER BY submitted_unix_ms DESC, evaluation_id DESC LIMIT ?3"));
   ASSIGN_OR_RETURN(reader.count_evaluations,
                    connection->Prepare("SELECT COUNT(*) FROM evaluations"));
-  ASSIGN_OR_RETURN(
-      reader.get_task,
-      connection->Prepare("SELECT version, registered_unix_ms, record FROM tasks WHERE version=?1"));
-  ASSIGN_OR_RETURN(
-      reader.list_tasks,
-      connection->Prepare("SELECT version, registered_unix_ms, record FROM tasks "
-                          "WHERE (registered_unix_ms, version) < (?1, ?2) "
-                          "ORDER BY registered_unix_ms DESC, version DESC LIMIT ?3"));
+  ASSIGN_OR_RETURN(reader.get_task,
+                   connection->Prepare(
+                       "SELECT version, registered_unix_ms, record FROM tasks WHERE version=?1"));
+  ASSIGN_OR_RETURN(reader.list_tasks,
+                   connection->Prepare("SELECT version, registered_unix_ms, record FROM tasks "
+                                       "WHERE (registered_unix_ms, version) < (?1, ?2) "
+                                       "ORDER BY registered_unix_ms DESC, version DESC LIMIT ?3"));
   ASSIGN_OR_RETURN(
       reader.get_artifact,
       connection->Prepare("SELECT key, artifact_sha256, toolchain_digest FROM artifacts "
@@ -160,11 +159,10 @@ SqliteStore::SqliteStore(Writer writer, Reader reader)
 
 absl::StatusOr<StoredState> SqliteStore::Load() {
   StoredState state;
-  ASSIGN_OR_RETURN(state.snapshot,
-                   ReadRecords(writer_.connection.get(),
-                               "SELECT record FROM snapshot ORDER BY sequence"));
-  ASSIGN_OR_RETURN(state.log, ReadRecords(writer_.connection.get(),
-                                          "SELECT record FROM log ORDER BY sequence"));
+  ASSIGN_OR_RETURN(state.snapshot, ReadRecords(writer_.connection.get(),
+                                               "SELECT record FROM snapshot ORDER BY sequence"));
+  ASSIGN_OR_RETURN(
+      state.log, ReadRecords(writer_.connection.get(), "SELECT record FROM log ORDER BY sequence"));
   return state;
 }
 

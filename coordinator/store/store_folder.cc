@@ -20,7 +20,8 @@ absl::StatusOr<StoreFolder> StoreFolder::Open(const std::string& path) {
     return absl::InvalidArgumentError("the store folder has no name; give --store DIR");
   std::error_code error;
   const bool exists = std::filesystem::exists(path, error);
-  if (!exists && std::filesystem::create_directories(path, error) && ::chmod(path.c_str(), 0700) != 0)
+  if (!exists && std::filesystem::create_directories(path, error) &&
+      ::chmod(path.c_str(), 0700) != 0)
     return ErrnoStatus(errno, absl::StrCat("store ", path, ": set mode 0700"));
   if (error)
     return ErrnoStatus(error.value(), absl::StrCat("store ", path, ": create the folder"));

@@ -12,10 +12,8 @@ using Strings = std::vector<std::string>;
 
 EvaluationRow Evaluation(const std::string& id, int64_t unix_ms, const std::string& task,
                          const std::string& record) {
-  return {.evaluation_id = id,
-          .submitted_unix_ms = unix_ms,
-          .task_version = task,
-          .record = record};
+  return {
+      .evaluation_id = id, .submitted_unix_ms = unix_ms, .task_version = task, .record = record};
 }
 
 Strings IdsOf(const std::vector<EvaluationRow>& rows) {

@@ -43,7 +43,8 @@ TEST_CASE("SqliteStore: keeps the store contract", "[coordinator][store]") {
 
 TEST_CASE("MemoryStore: keeps the store contract", "[coordinator][store]") {
   const auto disk = std::make_shared<MemoryDisk>();
-  CheckStoreContract({.name = "memory", .open = [&] { return std::make_unique<MemoryStore>(disk); }});
+  CheckStoreContract(
+      {.name = "memory", .open = [&] { return std::make_unique<MemoryStore>(disk); }});
 }
 
 TEST_CASE("SqliteStore: a full disk loses nothing acknowledged and stops writes",
@@ -154,8 +155,7 @@ TEST_CASE("BlobFolder: refuses wrong digests, oversized and unknown blobs",
   const auto blobs = BlobFolder::Open(parent.path() + "/blobs", 1000);
   REQUIRE(blobs.ok());
   const std::string digest = Sha256Hex("promised");
-  CHECK(blobs->NewWriter("../../etc/passwd").status().code() ==
-        absl::StatusCode::kInvalidArgument);
+  CHECK(blobs->NewWriter("../../etc/passwd").status().code() == absl::StatusCode::kInvalidArgument);
   CHECK(blobs->NewReader(digest).status().code() == absl::StatusCode::kNotFound);
   {
     auto writer = blobs->NewWriter(digest);
