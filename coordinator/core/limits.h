@@ -10,7 +10,7 @@ namespace pike::coordinator {
 
 // Every bound and period of the core. Defaults suit one server; the simulator draws them at random
 // within the ranges below.
-struct CoreOptions {
+struct CoreLimits {
   // Evaluations that wait for, or are in, the compile stage; more are refused. Range 1 to 1000000.
   uint32_t queue_compile_max = 10'000;
   // Evaluations past the compile stage; at the bound compile leases wait. Range 1 to 1000000.
@@ -38,13 +38,15 @@ struct CoreOptions {
   // How long a lost worker counts for admission and for the choice of a compile target; at least
   // lease_timeout.
   Milliseconds worker_memory{600'000};
-  // Added to the deadline that the worker is told, before the core cancels a lease. Range 0 to 10
-  // min.
+  // Added to the deadline that the worker is told, before the core cancels a lease. Range 0 s to
+  // 600 s.
   Milliseconds deadline_margin{10'000};
   // Waiting for a build slot or device lock inside a lease, added to the policy's own times. Range
-  // 0 to 1 h.
+  // 0 s to 3600 s.
   Milliseconds lease_slack{600'000};
+};
 
+struct CoreOptions : CoreLimits {
   // Classes that will have workers though none is connected yet; work for them queues.
   std::vector<std::string> gpu_classes;
 };

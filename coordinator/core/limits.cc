@@ -1,0 +1,68 @@
+#include "coordinator/core/limits.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace pike::coordinator {
+namespace {
+
+constexpr CoreLimits kDefaults;
+static_assert(kDefaults.lease_timeout >= 2 * kDefaults.heartbeat_interval,
+              "one late heartbeat must not lose a lease");
+static_assert(kDefaults.worker_memory >= kDefaults.lease_timeout);
+static_assert(kDefaults.evaluations_per_principal_max < kDefaults.queue_compile_max,
+              "one principal must not be able to fill the queue");
+static_assert(kDefaults.client_keys_max >= kDefaults.queue_compile_max);
+
+class Problem {
+ public:
+  void CheckRange(absl::string_view name, int64_t value, int64_t low, int64_t high) {
+    if (value < low || value > high)
+      Add(absl::StrCat(name, " is ", value, ", not in ", low, " to ", high));
+  }
+  void Add(std::string line) { lines_.push_back(std::move(line)); }
+  std::vector<std::string> Take() { return std::move(lines_); }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
+
+std::vector<std::string> Problems(const CoreOptions& options) {
+  Problem problem;
+  problem.CheckRange("queue_compile_max", options.queue_compile_max, 1, 1'000'000);
+  problem.CheckRange("queue_run_max", options.queue_run_max, 1, 1'000'000);
+  problem.CheckRange("evaluations_per_principal_max", options.evaluations_per_principal_max, 1,
+                     1'000'000);
+  problem.CheckRange("client_keys_max", options.client_keys_max, 1, 1'000'000);
+  problem.CheckRange("workers_max", options.workers_max, 1, 100'000);
+  problem.CheckRange("slots_max", options.slots_max, 1, 1'024);
+  problem.CheckRange("builds_per_worker_max", options.builds_per_worker_max, 1, 1'024);
+  problem.CheckRange("attempts_max", options.attempts_max, 1, 10);
+  problem.CheckRange("reason_bytes_max", options.reason_bytes_max, 16, 4'096);
+  problem.CheckRange("heartbeat_interval_ms", options.heartbeat_interval.count(), 10, 60'000);
+  problem.CheckRange("deadline_margin_ms", options.deadline_margin.count(), 0, 600'000);
+  problem.CheckRange("lease_slack_ms", options.lease_slack.count(), 0, 3'600'000);
+  if (options.lease_timeout < 2 * options.heartbeat_interval)
+    problem.Add("lease_timeout_ms is less than twice heartbeat_interval_ms");
+  if (options.worker_memory < options.lease_timeout)
+    problem.Add("worker_memory_ms is less than lease_timeout_ms");
+  for (const std::string& gpu_class : options.gpu_classes) {
+    if (gpu_class.empty())
+      problem.Add("gpu_classes has an empty name");
+  }
+  return problem.Take();
+}
+
+Milliseconds RunTimeout(const PolicyTimes& times) {
+  const int64_t calls = int64_t{times.correctness_trials} + times.warmup_calls + 1;
+  return times.load_timeout + times.build_timeout + times.first_call_timeout +
+         2 * calls * times.call_timeout + 2 * times.timed_max;
+}
+
+}  // namespace pike::coordinator
