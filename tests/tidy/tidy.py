@@ -77,6 +77,7 @@ class Checker:
         self.root = root
         self.findings: list[str] = []
         self.paths = tracked_files(root)
+        self.known = set(self.paths)
 
     def add(self, path: str, line: int, reason: str) -> None:
         self.findings.append(f"{path}:{line}: {reason}")
@@ -93,7 +94,9 @@ class Checker:
                 cmake[path] = self.read(path)
                 self.check_cmake(path, cmake[path])
             elif path.endswith(CPP):
-                self.check_cpp(path, self.read(path))
+                lines = self.read(path)
+                self.check_cpp(path, lines)
+                self.check_own_header(path, lines)
             elif path.endswith((".py", ".proto", ".sh")) or path.startswith("deploy/"):
                 self.check_text(path, self.read(path))
         self.check_sources_registered(cmake)
@@ -164,6 +167,18 @@ class Checker:
         if "/" in name and not any(name.startswith(entry + "/") for entry in allowed):
             self.add(path, number, f'{folder} must not include "{name}" (allowed: {", ".join(allowed)})')
 
+    def check_own_header(self, path: str, lines: list[str]) -> None:
+        """A source includes its own header first: that is what proves that the header stands alone."""
+        header = os.path.splitext(path)[0] + ".h"
+        if path.endswith(".h") or header not in self.known:
+            return
+        for number, line in enumerate(lines, 1):
+            include = INCLUDE.match(line)
+            if include:
+                if include.group(1).strip('"') != header:
+                    self.add(path, number, f'the first include must be "{header}"')
+                return
+
     def check_cmake(self, path: str, lines: list[str]) -> None:
         self.check_text(path, lines)
         for number, line in enumerate(lines, 1):
@@ -173,13 +188,14 @@ class Checker:
     # ---- the tree ------------------------------------------------------------------------------
 
     def check_sources_registered(self, cmake: dict[str, list[str]]) -> None:
-        """Every source is named in a CMakeLists.txt of its folder or of one above."""
+        """Every source is named in a CMakeLists.txt: of its folder, of one above, or by its path from the root."""
         words: dict[str, set[str]] = {}
         for path, lines in cmake.items():
             text = "\n".join(line.split("#", 1)[0] for line in lines)
             words.setdefault(os.path.dirname(path), set()).update(re.findall(r"[\w./-]+", text))
+        from_root = {word.lstrip("/") for folder in words.values() for word in folder if word.startswith("/")}
         for path in self.paths:
-            if not path.endswith((".cc", ".cu")) or not path.startswith((*CODE_FOLDERS, "tests/")):
+            if not path.endswith((".cc", ".cu")) or not path.startswith((*CODE_FOLDERS, "tests/")) or path in from_root:
                 continue
             folder = os.path.dirname(path)
             while True:

@@ -71,6 +71,14 @@ class TidyTest(unittest.TestCase):
         self.assert_found("cli/a.h", "#include <common/base/a.h>\n", 1, "ours in quotes")
         self.assert_found("cli/a.h", '#include "b.h"\n', 1, "from the root of the repository")
 
+    def test_own_header_first(self) -> None:
+        found = self.findings({
+            "cli/CMakeLists.txt": "x(SRCS a.cc)\n",
+            "cli/a.h": "#pragma once\n",
+            "cli/a.cc": '#include <map>\n\n#include "cli/a.h"\n',
+        })
+        self.assertEqual(found, ['cli/a.cc:1: the first include must be "cli/a.h"'])
+
     def test_native_parts(self) -> None:
         self.assert_found("gpu_worker/judge/a.h", "#include <absl/status/status.h>\n", 1, "foreign Python")
         self.assert_found("gpu_worker/runner/a.h", '#include "pike/v1/types.pb.h"\n', 1, "foreign Python")
@@ -98,6 +106,11 @@ class TidyTest(unittest.TestCase):
 
     def test_source_named_from_a_parent_folder(self) -> None:
         self.assertEqual(self.findings({"cli/CMakeLists.txt": "x(SRCS sub/a.cc)\n", "cli/sub/a.cc": "int a;\n"}), [])
+
+    def test_source_named_from_the_root(self) -> None:
+        self.assertEqual(self.findings({
+            "tests/unit/CMakeLists.txt": "x(SRCS ${CMAKE_SOURCE_DIR}/tests/testing/a.cc)\n",
+            "tests/testing/a.cc": "int a;\n"}), [])
 
     def test_marks(self) -> None:
         self.assert_found("cli/a.h", "// TODO later\n", 1, "issue number")
