@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pike::gpu {
+
+// What was going on when an observation was made, in order.
+enum class Phase : uint8_t { kLoad, kFirstCall, kVerify, kMeasure, kFinish };
+
+// Whose process an observation is about.
+enum class Side : uint8_t { kNone, kCandidate, kReference, kJudge };
+
+// What was seen. Facts of the supervisor and words of the judge are trusted; what a runner itself
+// says can only harm its own candidate.
+enum class Event : uint8_t {
+  kDone,         // every operation ended without a complaint
+  kLoadFailed,   // a runner says its load failed, see `load_where`
+  kProcessGone,  // end of file, or a frame that is not ours
+  kDeadline,     // a deadline of the policy passed
+  kMismatch,     // the judge found wrong outputs
+  kCallFailed,   // a call raised, as the runner's harness saw it
+  kViolation,    // a record out of turn on the call channel
+  kTaskFailed,   // the judge says that the task's own code failed
+  kJudgeStuck,   // the judge did not answer in time
+  kEnvironment,  // a sandbox, a file or a socket of ours failed
+  kCancelled,    // nobody wants the outcome any more
+};
+
+// How the process of `Observation::side` ended, as the sandbox saw it.
+struct ProcessFacts {
+  std::optional<int> exit_status;  // ended by itself
+  std::optional<int> signal;       // ended by a signal that was not ours
+  bool memory_limit_hit = false;
+  uint64_t memory_peak_bytes = 0;  // 0: not known
+};
+
+// Raw timed calls of both sides, in nanoseconds. `claim` is the runner's clock, `wall` the judge's.
+struct Samples {
+  std::vector<double> candidate_claim_ns;
+  std::vector<double> candidate_wall_ns;
+  std::vector<double> reference_claim_ns;
+  std::vector<double> reference_wall_ns;
+};
+
+// The one thing that ended an evaluation.
+struct Observation {
+  Event event = Event::kEnvironment;
+  Phase phase = Phase::kLoad;
+  Side side = Side::kNone;
+  // Of kLoadFailed: "parse", "import", "entry", "task", "constructor" or "harness".
+  std::string load_where;
+  // Of kLoadFailed and kCallFailed: the harness saw an exception that says "no memory".
+  bool is_memory_exception = false;
+  std::string error_type;  // of an exception; untrusted
+  std::string text;        // untrusted where `side` is a runner's; one line or a traceback
+  ProcessFacts process;
+  // The reference's own runner disagreed with the judge's reference, too.
+  bool is_reference_mismatch = false;
+  Samples samples;  // of kDone
+};
+
+}  // namespace pike::gpu
