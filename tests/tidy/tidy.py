@@ -51,7 +51,7 @@ CORE_CALL = re.compile(
     r"\babsl::Now\b|\bstd::this_thread\b"
 )
 # The judge and the runner are loaded into a Python whose C++ ABI need not be the system's.
-NATIVE_INCLUDE = re.compile(r"[<\"](absl/|google/protobuf|grpc|prometheus|.*\.pb\.h|common/)")
+NATIVE_INCLUDE = re.compile(r"[<\"](absl/|google/protobuf|grpc|prometheus|.*\.pb\.h|common/(sandbox|build|service)/)")
 NATIVE_LIBRARY = re.compile(r"lib(absl_|protobuf|grpc|gpr\.|prometheus)")
 RUNNER_LIBRARY = re.compile(r"lib(torch|c10|absl_|protobuf|grpc|gpr\.|prometheus)")
 
@@ -260,6 +260,8 @@ def check_binaries(paths: list[str]) -> list[str]:
     """What built native parts link: no absl, protobuf or gRPC; the runner no libtorch either."""
     findings = []
     for path in paths:
+        if not os.path.exists(path):
+            findings.append(f"{path}:1: is not built")
         listing = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=False).stdout
         pattern = RUNNER_LIBRARY if "runner" in os.path.basename(path) else NATIVE_LIBRARY
         for line in listing.split("\n"):
