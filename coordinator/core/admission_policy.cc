@@ -5,9 +5,9 @@
 #include <set>
 #include <string>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/string_view.h>
 
 namespace pike::coordinator {
 namespace {

@@ -4,7 +4,8 @@
 #include <string>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/check.h"
 #include "coordinator/core/placement_policy.h"
 

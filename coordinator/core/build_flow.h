@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
+
 #include "coordinator/core/event.h"
 #include "coordinator/core/state.h"
 

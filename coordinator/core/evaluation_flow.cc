@@ -6,7 +6,8 @@
 #include <utility>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/check.h"
 #include "coordinator/core/admission_policy.h"
 

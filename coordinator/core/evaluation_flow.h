@@ -3,7 +3,8 @@
 #include <string>
 #include <variant>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
+
 #include "coordinator/core/build_flow.h"
 #include "coordinator/core/event.h"
 #include "coordinator/core/state.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include <absl/strings/str_cat.h>
+#include <absl/strings/string_view.h>
 
 namespace pike::coordinator {
 namespace {

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
+
 #include "common/base/clock.h"
 #include "coordinator/core/build_table.h"
 #include "coordinator/core/command.h"

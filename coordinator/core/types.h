@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
 
 // What the core decides about. Mirrors proto/pike/v1 without protobuf; whatever the core does not
 // decide about (policies, verdicts, builds, Hello) passes through it as an opaque serialised

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/check.h"
 
 namespace pike::coordinator {

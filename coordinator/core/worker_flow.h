@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
+
 #include "coordinator/core/build_flow.h"
 #include "coordinator/core/evaluation_flow.h"
 #include "coordinator/core/event.h"
