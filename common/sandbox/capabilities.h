@@ -16,10 +16,10 @@ struct Problem {
 
 // What sandboxes are made of on this machine.
 struct Capabilities {
-  // Sorted: "pidns", "netns", then "uid" (a real uid per sandbox) or "userns", "cgroup-memory" or
-  // "rss-watchdog", "cgroup-pids" or "rlimit-nproc".
-  std::vector<std::string> names;
-  std::vector<Problem> problems;
+  // Sorted; of each pair one: "pidns", "netns", "uid" (a real uid per sandbox) or "userns",
+  // "cgroup-memory" or "rss-watchdog", "cgroup-pids" or "rlimit-nproc".
+  std::vector<std::string> names = {};
+  std::vector<Problem> problems = {};
 
   bool Has(const std::string& name) const;
   bool is_usable() const;  // no fatal problem

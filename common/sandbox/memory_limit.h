@@ -14,7 +14,7 @@
 namespace pike::sandbox {
 
 struct MemoryState {
-  std::optional<int64_t> peak_bytes;
+  std::optional<int64_t> peak_bytes = {};
   bool is_limit_hit = false;
 };
 

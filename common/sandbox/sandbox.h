@@ -33,21 +33,18 @@ struct CapturedOutput {
 // How a sandbox ended. Facts only; blame is the caller's business.
 struct Exit {
   // Exit status of the program, or the signal that ended it (0: none). bubblewrap reports signals
-  // as 128 + number, so a program that exits with 129 to 192 shows as a signal.
+  // as 128 + number, so a program that exits with 129 to 192 shows as a signal. A program that
+  // could not be executed shows as status 126 or 127, with the reason on stderr.
   int status = 0;
   int signal = 0;
   bool is_killed = false;     // by Kill(), WaitOrKill() or the destructor
   bool is_timed_out = false;  // WaitOrKill()'s deadline passed
   bool memory_limit_hit = false;
-  std::optional<int64_t> memory_peak_bytes;  // page cache included where a cgroup counts
+  std::optional<int64_t> memory_peak_bytes = {};  // page cache included where a cgroup counts
   std::chrono::nanoseconds wall_time{};
-  std::chrono::nanoseconds cpu_time{};  // of all processes that were waited for; 0 after a kill
-  // Not empty: the program never ran (our side's fault), and why.
-  std::string setup_error;
+  std::chrono::nanoseconds cpu_time{};  // of all processes; incomplete after a kill
 
-  bool is_success() const {
-    return status == 0 && signal == 0 && !is_killed && !memory_limit_hit && setup_error.empty();
-  }
+  bool is_success() const { return status == 0 && signal == 0 && !is_killed && !memory_limit_hit; }
   // "exit status 3", "signal 11 (Segmentation fault)", "memory limit", "timed out", ...
   std::string Text() const;
 };

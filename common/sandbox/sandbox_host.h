@@ -37,9 +37,9 @@ class SandboxHost {
   SandboxHost(const SandboxHost&) = delete;
   SandboxHost& operator=(const SandboxHost&) = delete;
 
-  // Starts `spec`; returns once its init process exists and its limits are set (a few ms), before
-  // the program runs. Errors are ours, never the program's: InvalidArgument for a bad spec, else
-  // Internal, Unavailable or ResourceExhausted. A program that cannot be executed shows as an Exit.
+  // Starts `spec`; returns once its root, limits and namespaces are complete (some 10 ms) and the
+  // program has been let go. Errors are ours, never the program's: InvalidArgument for a bad spec,
+  // else Internal, Unavailable, ResourceExhausted or DeadlineExceeded (30 s).
   absl::StatusOr<std::unique_ptr<Sandbox>> Start(const SandboxSpec& spec);
 
   // What sandboxes on this machine are made of, for Hello and evidence.

@@ -18,15 +18,16 @@ namespace pike::sandbox {
 struct ProcessSpec {
   std::vector<std::string> argv;  // argv[0] is a path
   // Whole environment as "NAME=value". Unset: ours.
-  std::optional<std::vector<std::string>> environment;
+  std::optional<std::vector<std::string>> environment = {};
   // Descriptors by their numbers inside; 0 is /dev/null unless given, 1 and 2 are ours unless
   // given. All others are closed.
-  std::vector<PassedFd> fds;
+  std::vector<PassedFd> fds = {};
 };
 
 struct ProcessEnd {
-  int wait_status = 0;  // as of waitpid(2)
-  std::chrono::nanoseconds cpu_time{};
+  int wait_status = 0;                  // as of waitpid(2)
+  std::chrono::nanoseconds cpu_time{};  // the child's and those of descendants that were waited for
+  MonoTime time = {};
 };
 
 // A child process. Destroying it does not end it: the spawner still reaps it.

@@ -33,8 +33,9 @@ struct InsideFile {
   unsigned mode = 0644;
 };
 
-// A descriptor that the program gets under the number `inside_fd` (3 to 99). It stays the caller's:
-// Sandbox::Start duplicates it, so the caller closes its own copy, also for end of file to work.
+// A descriptor that the program gets under the number `inside_fd` (3 to 99, not 9). It stays the
+// caller's: Sandbox::Start duplicates it, so the caller closes its own copy, also for end of file
+// to work.
 struct PassedFd {
   int host_fd = -1;
   int inside_fd = -1;
@@ -47,7 +48,7 @@ struct ResourceLimits {
   // Processes and threads: the pids cgroup where there is one, and RLIMIT_NPROC.
   int64_t processes_max = 1024;
   // Memory of the whole tree, tmpfs included. Unset: no limit. Above it the tree is killed.
-  std::optional<int64_t> memory_bytes_max;
+  std::optional<int64_t> memory_bytes_max = {};
 };
 
 // What a sandbox holds. The root file system is an allow-list: /usr with its links, the dynamic
@@ -58,30 +59,30 @@ struct SandboxSpec {
   // For messages and logs, e.g. "import". [a-z0-9-], at most 32 characters.
   std::string name = "sandbox";
   // argv[0] is a path inside, or a name looked up in the PATH of `environment`.
-  std::vector<std::string> argv;
+  std::vector<std::string> argv = {};
   // The whole environment. Unset PATH is "/usr/bin:/bin", unset HOME and TMPDIR are "/tmp".
-  std::map<std::string, std::string> environment;
+  std::map<std::string, std::string> environment = {};
   std::string working_folder = "/tmp";
 
-  std::vector<Bind> read_only_binds;
+  std::vector<Bind> read_only_binds = {};
   // Writable by the sandbox, chowned to its uid where we are root. Not bounded in size but by
   // `file_bytes_max` per file: for trusted programs only. A candidate gets `tmpfs`, and results
   // leave by a descriptor (see ResultFile in result_file.h).
-  std::vector<Bind> writable_binds;
+  std::vector<Bind> writable_binds = {};
   int64_t tmp_bytes_max = int64_t{1} << 30;        // /tmp
   int64_t dev_shm_bytes_max = int64_t{256} << 20;  // /dev/shm
-  std::vector<TmpfsMount> tmpfs;                   // further ones, e.g. a work folder
-  std::vector<InsideFile> files;
-  std::vector<PassedFd> fds;
+  std::vector<TmpfsMount> tmpfs = {};              // further ones, e.g. a work folder
+  std::vector<InsideFile> files = {};
+  std::vector<PassedFd> fds = {};
   // Host device nodes, e.g. "/dev/nvidia0", at the same path inside. None for cpu.
-  std::vector<std::string> devices;
+  std::vector<std::string> devices = {};
 
-  ResourceLimits limits;
+  ResourceLimits limits = {};
   // Cores that it may use. Empty: the worker's own.
-  std::vector<int> cpus;
+  std::vector<int> cpus = {};
   int nice = 0;  // 0 to 19
   // As root: the real uid and gid are the host's uid base + this. Unset: the lowest one not in use.
-  std::optional<int> uid_slot;
+  std::optional<int> uid_slot = {};
 
   // Of each of stdout and stderr, this much of the start and of the end is kept.
   size_t output_head_bytes_max = size_t{32} << 10;

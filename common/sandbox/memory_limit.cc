@@ -1,0 +1,193 @@
+#include "common/sandbox/memory_limit.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/file.h"
+#include "common/base/status_macros.h"
+#include "common/sandbox/cgroup.h"
+#include "common/sandbox/process_tree.h"
+
+namespace pike::sandbox {
+namespace {
+
+constexpr size_t kProcFileBytesMax = size_t{4} << 20;
+// bubblewrap's monitor and init, which are in the cgroup too.
+constexpr int64_t kOwnProcesses = 2;
+
+// A cgroup of one sandbox, with whatever controllers its folder has.
+class Cgroup {
+ public:
+  static absl::StatusOr<Cgroup> Make(CgroupFolder* parent, const ResourceLimits& limits) {
+    ASSIGN_OR_RETURN(std::string folder, parent->Make());
+    Cgroup cgroup(parent, std::move(folder));
+    RETURN_IF_ERROR(cgroup.SetLimits(limits));
+    return cgroup;
+  }
+  Cgroup(Cgroup&& other) noexcept
+      : parent_(std::exchange(other.parent_, nullptr)), folder_(std::move(other.folder_)) {}
+  Cgroup& operator=(Cgroup&&) = delete;
+  ~Cgroup() {
+    if (parent_ != nullptr)
+      parent_->Remove(folder_);
+  }
+
+  absl::Status Add(pid_t pid) const {
+    return WriteCgroupFile(folder_ + "/cgroup.procs", absl::StrCat(pid));
+  }
+  bool has_memory() const { return parent_->Has("memory"); }
+
+  MemoryState Observe() const {
+    const bool is_v2 = parent_->is_v2();
+    const std::string counters = folder_ + (is_v2 ? "/memory.events" : "/memory.oom_control");
+    return {.peak_bytes =
+                ReadCgroupNumber(folder_ + (is_v2 ? "/memory.peak" : "/memory.max_usage_in_bytes")),
+            .is_limit_hit = ReadCgroupField(counters, "oom_kill").value_or(0) > 0};
+  }
+
+ private:
+  Cgroup(CgroupFolder* parent, std::string folder) : parent_(parent), folder_(std::move(folder)) {}
+
+  absl::Status SetLimits(const ResourceLimits& limits) const {
+    if (parent_->Has("pids"))
+      RETURN_IF_ERROR(WriteCgroupFile(folder_ + "/pids.max",
+                                      absl::StrCat(limits.processes_max + kOwnProcesses)));
+    if (!parent_->Has("memory") || !limits.memory_bytes_max)
+      return absl::OkStatus();
+    const std::string bytes = absl::StrCat(*limits.memory_bytes_max);
+    if (parent_->is_v2()) {
+      RETURN_IF_ERROR(WriteCgroupFile(folder_ + "/memory.max", bytes));
+      return SetIfThere({{"/memory.swap.max", "0"}, {"/memory.oom.group", "1"}});
+    }
+    RETURN_IF_ERROR(WriteCgroupFile(folder_ + "/memory.limit_in_bytes", bytes));
+    return SetIfThere({{"/memory.memsw.limit_in_bytes", bytes}, {"/memory.swappiness", "0"}});
+  }
+
+  // Files that some kernels do not have.
+  absl::Status SetIfThere(const std::vector<std::pair<std::string, std::string>>& values) const {
+    for (const auto& [file, value] : values) {
+      if (access((folder_ + file).c_str(), W_OK) == 0)
+        RETURN_IF_ERROR(WriteCgroupFile(folder_ + file, value));
+    }
+    return absl::OkStatus();
+  }
+
+  CgroupFolder* parent_;
+  std::string folder_;
+};
+
+// The limits that cgroups hold, and memory by watching where they do not.
+class TreeLimitImpl : public TreeLimit {
+ public:
+  TreeLimitImpl(std::vector<Cgroup> cgroups, std::optional<int64_t> memory_bytes_max)
+      : cgroups_(std::move(cgroups)), memory_bytes_max_(memory_bytes_max) {}
+
+  absl::Status Add(pid_t init_pid) override {
+    root_ = init_pid;
+    for (const Cgroup& cgroup : cgroups_)
+      RETURN_IF_ERROR(cgroup.Add(init_pid));
+    return absl::OkStatus();
+  }
+
+  MemoryState Observe() override {
+    for (const Cgroup& cgroup : cgroups_) {
+      if (cgroup.has_memory())
+        return cgroup.Observe();
+    }
+    Watch();
+    return watched_;
+  }
+
+ private:
+  void Watch() {
+    const std::vector<pid_t> tree = ProcessTree(root_);
+    int64_t bytes = TreeMemoryBytes(tree, /*is_exact=*/false);
+    // Shared pages were counted for each process: look closely before anyone is accused.
+    const bool is_suspect = memory_bytes_max_ && bytes > *memory_bytes_max_;
+    if (is_suspect && tree.size() > 1)
+      bytes = TreeMemoryBytes(tree, /*is_exact=*/true);
+    watched_.peak_bytes = std::max(watched_.peak_bytes.value_or(0), bytes);
+    if (memory_bytes_max_ && bytes > *memory_bytes_max_)
+      watched_.is_limit_hit = true;
+  }
+
+  const std::vector<Cgroup> cgroups_;
+  const std::optional<int64_t> memory_bytes_max_;
+  pid_t root_ = 0;
+  MemoryState watched_;
+};
+
+class TreeLimiterImpl : public TreeLimiter {
+ public:
+  explicit TreeLimiterImpl(std::vector<std::unique_ptr<CgroupFolder>> folders)
+      : folders_(std::move(folders)) {}
+
+  absl::StatusOr<std::unique_ptr<TreeLimit>> NewLimit(const ResourceLimits& limits) override {
+    std::vector<Cgroup> cgroups;
+    for (const std::unique_ptr<CgroupFolder>& folder : folders_) {
+      ASSIGN_OR_RETURN(Cgroup cgroup, Cgroup::Make(folder.get(), limits));
+      cgroups.push_back(std::move(cgroup));
+    }
+    return std::make_unique<TreeLimitImpl>(std::move(cgroups), limits.memory_bytes_max);
+  }
+
+  bool has_memory_cgroup() const override { return Has("memory"); }
+  bool has_pids_cgroup() const override { return Has("pids"); }
+
+ private:
+  bool Has(absl::string_view controller) const {
+    return std::any_of(folders_.begin(), folders_.end(),
+                       [&](const auto& folder) { return folder->Has(controller); });
+  }
+
+  const std::vector<std::unique_ptr<CgroupFolder>> folders_;
+};
+
+// A process is in one cgroup of v2 only, so one folder must do for both controllers there; in v1
+// each has its own hierarchy.
+std::vector<std::unique_ptr<CgroupFolder>> MakeFolders() {
+  std::vector<std::unique_ptr<CgroupFolder>> folders;
+  const absl::StatusOr<std::string> mounts = ReadFile("/proc/self/mounts", kProcFileBytesMax);
+  const absl::StatusOr<std::string> own = ReadFile("/proc/self/cgroup", kProcFileBytesMax);
+  if (!mounts.ok() || !own.ok())
+    return folders;
+  std::vector<CgroupParent> parents_v2;
+  for (const CgroupParent& parent : CgroupParents("memory", *mounts, *own)) {
+    if (parent.is_v2)
+      parents_v2.push_back(parent);
+  }
+  for (const std::vector<std::string>& controllers :
+       {std::vector<std::string>{"memory", "pids"}, std::vector<std::string>{"memory"},
+        std::vector<std::string>{"pids"}}) {
+    absl::StatusOr<std::unique_ptr<CgroupFolder>> folder =
+        CgroupFolder::Create(parents_v2, controllers);
+    if (folder.ok()) {
+      folders.push_back(*std::move(folder));
+      break;
+    }
+  }
+  for (const std::string controller : {"memory", "pids"}) {
+    if (!folders.empty() && folders[0]->Has(controller))
+      continue;
+    std::vector<CgroupParent> parents = CgroupParents(controller, *mounts, *own);
+    std::erase_if(parents, [](const CgroupParent& parent) { return parent.is_v2; });
+    absl::StatusOr<std::unique_ptr<CgroupFolder>> folder =
+        CgroupFolder::Create(parents, {controller});
+    if (folder.ok())
+      folders.push_back(*std::move(folder));
+  }
+  return folders;
+}
+
+}  // namespace
+
+std::unique_ptr<TreeLimiter> TreeLimiter::Create(bool is_without_cgroups) {
+  return std::make_unique<TreeLimiterImpl>(
+      is_without_cgroups ? std::vector<std::unique_ptr<CgroupFolder>>() : MakeFolders());
+}
+
+}  // namespace pike::sandbox

@@ -1,0 +1,99 @@
+#include "common/sandbox/memory_watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/sandbox/pidfd.h"
+
+namespace pike::sandbox {
+namespace {
+
+// A process can touch some 2 GB of new memory in a second: 50 MB between two looks.
+constexpr std::chrono::milliseconds kWatchdogInterval(25);
+// The kernel enforces the limit itself; this is about the rest of the tree.
+constexpr std::chrono::milliseconds kCgroupInterval(100);
+
+}  // namespace
+
+WatchedTree::WatchedTree(std::unique_ptr<TreeLimit> limit, UniqueFd init)
+    : init_(std::move(init)), limit_(std::move(limit)) {}
+
+void WatchedTree::Observe() {
+  const MemoryState now = limit_->Observe();
+  if (now.peak_bytes)
+    state_.peak_bytes = std::max(state_.peak_bytes.value_or(0), *now.peak_bytes);
+  state_.is_limit_hit = state_.is_limit_hit || now.is_limit_hit;
+}
+
+void WatchedTree::Tick() {
+  MutexLock lock(&mutex_);
+  if (limit_ == nullptr)
+    return;
+  Observe();
+  if (state_.is_limit_hit)
+    Kill();
+}
+
+void WatchedTree::Kill() {
+  SignalPidfd(init_.get(), SIGKILL);
+}
+
+void WatchedTree::WaitGone() {
+  pollfd polled{.fd = init_.get(), .events = POLLIN, .revents = 0};
+  while (poll(&polled, 1, -1) < 0 && errno == EINTR) {
+  }
+}
+
+MemoryState WatchedTree::Finish() {
+  MutexLock lock(&mutex_);
+  if (limit_ != nullptr) {
+    Observe();
+    limit_.reset();
+  }
+  return state_;
+}
+
+MemoryWatch::MemoryWatch(bool has_cgroup)
+    : interval_(has_cgroup ? kCgroupInterval : kWatchdogInterval), thread_([this] { Loop(); }) {}
+
+MemoryWatch::~MemoryWatch() {
+  MutexLock lock(&mutex_);
+  is_stopping_ = true;
+  changed_.NotifyAll();
+}
+
+void MemoryWatch::Add(const std::shared_ptr<WatchedTree>& tree) {
+  MutexLock lock(&mutex_);
+  trees_.push_back(tree);
+  changed_.NotifyAll();
+}
+
+void MemoryWatch::Loop() {
+  while (true) {
+    std::vector<std::shared_ptr<WatchedTree>> alive;
+    {
+      MutexLock lock(&mutex_);
+      std::erase_if(trees_, [](const auto& tree) { return tree.expired(); });
+      while (trees_.empty() && !is_stopping_)
+        changed_.Wait(&mutex_);
+      const MonoTime next = MonoNow() + interval_;
+      while (!is_stopping_ && changed_.WaitUntil(&mutex_, next)) {
+      }
+      if (is_stopping_)
+        return;
+      for (const std::weak_ptr<WatchedTree>& tree : trees_) {
+        if (std::shared_ptr<WatchedTree> strong = tree.lock())
+          alive.push_back(std::move(strong));
+      }
+    }
+    for (const std::shared_ptr<WatchedTree>& tree : alive)
+      tree->Tick();
+  }
+}
+
+}  // namespace pike::sandbox

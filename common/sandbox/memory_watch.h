@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/unique_fd.h"
+#include "common/sandbox/memory_limit.h"
+
+namespace pike::sandbox {
+
+// One sandbox's tree under its limits. Threads: any member from any thread.
+class WatchedTree {
+ public:
+  // `init` is a pidfd of the tree's init, by which the whole tree can be killed.
+  WatchedTree(std::unique_ptr<TreeLimit> limit, UniqueFd init);
+
+  // Looks at the memory, and kills the tree if it is above its limit.
+  void Tick();
+  void Kill();
+  // Waits until init, and so everything in its pid namespace, is gone.
+  void WaitGone();
+  // Takes the last look and gives the limit back. REQUIRES: the tree is gone.
+  MemoryState Finish();
+
+ private:
+  void Observe() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const UniqueFd init_;
+  Mutex mutex_;
+  std::unique_ptr<TreeLimit> limit_ ABSL_GUARDED_BY(mutex_);
+  MemoryState state_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Ticks all trees: a cgroup's kernel kills one process only (v1), and where there is no cgroup
+// nobody does.
+class MemoryWatch {
+ public:
+  explicit MemoryWatch(bool has_cgroup);
+  ~MemoryWatch();
+  MemoryWatch(const MemoryWatch&) = delete;
+  MemoryWatch& operator=(const MemoryWatch&) = delete;
+
+  // Ticks until nobody else owns it.
+  void Add(const std::shared_ptr<WatchedTree>& tree);
+
+ private:
+  void Loop();
+
+  const std::chrono::milliseconds interval_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::weak_ptr<WatchedTree>> trees_ ABSL_GUARDED_BY(mutex_);
+  std::jthread thread_;  // last: joined before the rest goes
+};
+
+}  // namespace pike::sandbox

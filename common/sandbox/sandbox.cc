@@ -1,0 +1,150 @@
+#include "common/sandbox/sandbox.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/sandbox/sandbox_impl.h"
+
+namespace pike::sandbox {
+namespace {
+
+constexpr std::chrono::seconds kMonitorGrace(2);
+constexpr int kSignalStatusMin = 128;
+constexpr int kSignalMax = 64;
+
+// bubblewrap passes the end of its program on as its own exit status.
+void SetEnd(int wait_status, Exit* exit) {
+  if (WIFSIGNALED(wait_status)) {
+    exit->signal = WTERMSIG(wait_status);
+    return;
+  }
+  exit->status = WEXITSTATUS(wait_status);
+  if (exit->status > kSignalStatusMin && exit->status <= kSignalStatusMin + kSignalMax) {
+    exit->signal = exit->status - kSignalStatusMin;
+    exit->status = 0;
+  }
+}
+
+}  // namespace
+
+std::string CapturedOutput::Text() const {
+  if (bytes_left_out() <= 0)
+    return head + tail;
+  return absl::StrCat(head, "\n[... ", bytes_left_out(), " bytes left out ...]\n", tail);
+}
+
+std::string Exit::Text() const {
+  if (memory_limit_hit)
+    return "memory limit";
+  if (is_timed_out)
+    return "timed out";
+  if (is_killed)
+    return "killed";
+  if (signal != 0)
+    return absl::StrCat("signal ", signal, " (", sigdescr_np(signal) ? sigdescr_np(signal) : "?",
+                        ")");
+  return absl::StrCat("exit status ", status);
+}
+
+std::optional<Exit> Sandbox::Impl::Wait(MonoTime deadline) {
+  const std::optional<ProcessEnd> end = launched.monitor->Wait(deadline);
+  if (!end)
+    return std::nullopt;
+  return Finish(*end);
+}
+
+Exit Sandbox::Impl::Kill(bool is_timed_out) {
+  if (const std::optional<Exit> ended = Wait(MonoNow()))
+    return *ended;
+  {
+    MutexLock lock(&mutex_);
+    is_timed_out_ = is_timed_out_ || (is_timed_out && !is_kill_asked_);
+    is_kill_asked_ = true;
+  }
+  // The kernel kills all of a pid namespace with its init; bubblewrap's monitor then ends.
+  launched.tree->Kill();
+  std::optional<ProcessEnd> end = launched.monitor->Wait(MonoNow() + kMonitorGrace);
+  if (!end) {
+    launched.monitor->Signal(SIGKILL);
+    end = launched.monitor->Wait(MonoTime::max());
+  }
+  return Finish(*end);
+}
+
+Exit Sandbox::Impl::Finish(const ProcessEnd& end) {
+  MutexLock lock(&mutex_);
+  if (exit_)
+    return *exit_;
+  launched.tree->WaitGone();
+  launched.out->Finish();
+  launched.err->Finish();
+  const MemoryState memory = launched.tree->Finish();
+  Exit exit{.is_killed = is_kill_asked_,
+            .is_timed_out = is_timed_out_,
+            .memory_limit_hit = memory.is_limit_hit,
+            .memory_peak_bytes = memory.peak_bytes,
+            .wall_time = end.time - launched.start_time,
+            .cpu_time = end.cpu_time};
+  if (is_kill_asked_)
+    exit.signal = SIGKILL;
+  else
+    SetEnd(end.wait_status, &exit);
+  exit_ = exit;
+  return exit;
+}
+
+absl::StatusOr<int> UidSlots::Take(std::optional<int> wanted) {
+  MutexLock lock(&mutex_);
+  int slot = wanted.value_or(0);
+  while (!wanted && taken_.contains(slot))
+    ++slot;
+  if (!taken_.insert(slot).second)
+    return absl::AlreadyExistsError(absl::StrCat("uid slot ", slot, " is in use"));
+  return slot;
+}
+
+void UidSlots::Return(int slot) {
+  MutexLock lock(&mutex_);
+  taken_.erase(slot);
+}
+
+Sandbox::Sandbox(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Sandbox::~Sandbox() {
+  Kill();
+}
+
+std::optional<Exit> Sandbox::Wait(MonoTime deadline) {
+  return impl_->Wait(deadline);
+}
+
+Exit Sandbox::WaitOrKill(MonoTime deadline) {
+  if (std::optional<Exit> exit = impl_->Wait(deadline))
+    return *exit;
+  return impl_->Kill(/*is_timed_out=*/true);
+}
+
+Exit Sandbox::Kill() {
+  return impl_->Kill(/*is_timed_out=*/false);
+}
+
+CapturedOutput Sandbox::Stdout() const {
+  return impl_->launched.out->Snapshot();
+}
+CapturedOutput Sandbox::Stderr() const {
+  return impl_->launched.err->Snapshot();
+}
+pid_t Sandbox::init_pid() const {
+  return impl_->launched.init_pid;
+}
+uid_t Sandbox::outside_uid() const {
+  return impl_->outside_uid;
+}
+const std::string& Sandbox::name() const {
+  return impl_->name;
+}
+
+}  // namespace pike::sandbox
