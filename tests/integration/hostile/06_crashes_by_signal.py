@@ -1,0 +1,13 @@
+# expect: runtime_error
+"""Aborts in its call."""
+import os
+
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, *init):
+        super().__init__()
+
+    def forward(self, x):
+        os.abort()
