@@ -38,7 +38,8 @@ class FrameChannel:
         data = memoryview(struct.pack("<I", len(payload)) + payload)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         sent = self._socket.sendmsg([data], rights, socket.MSG_NOSIGNAL)
-        self._socket.sendall(data[sent:], socket.MSG_NOSIGNAL)
+        if sent < len(data):
+            self._socket.sendall(data[sent:], socket.MSG_NOSIGNAL)
 
     def recv(self) -> Tuple[Any, List[int]]:
         """Waits for a frame: (object, descriptors). The descriptors are the caller's to close.
