@@ -32,7 +32,7 @@ ALLOWED_INCLUDES = {
     "compile_worker/core": ["common/base"],
     "compile_worker/server": ["compile_worker", "common"],
     "gpu_worker/core": ["common/base"],
-    "gpu_worker/judge": ["gpu_worker/core", "gpu_worker/runner"],
+    "gpu_worker/judge": ["gpu_worker/core", "gpu_worker/runner", "common/base"],
     "gpu_worker/runner": [],
     "gpu_worker/supervisor": ["gpu_worker/core", "gpu_worker/judge", "gpu_worker/runner", "common"],
     "gpu_worker/server": ["gpu_worker", "common"],

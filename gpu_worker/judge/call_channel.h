@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/base/unique_fd.h"
+#include "gpu_worker/runner/call_protocol.h"
+
+namespace pike::gpu {
+
+// What the supervisor wants while a call is in progress.
+enum class ControlOrder { kNone, kHold, kResume, kAbort };
+
+// The supervisor's channel, watched while waiting for a runner. Calls `read` when `fd` is readable.
+struct Control {
+  int fd = -1;
+  std::function<ControlOrder()> read;
+};
+
+enum class CallFault { kGone, kTimeout, kViolation, kAborted };
+
+struct ChannelFault {
+  CallFault fault = CallFault::kGone;
+  std::string text;  // one line; only for kViolation
+};
+
+// The judge's end of one runner's call channel. Whatever the runner does, no function blocks longer
+// than its timeout and none fails in another way than by a ChannelFault. Descriptors that a runner
+// sends are closed by the kernel, since no room for them is offered.
+// Not thread-safe. Owns the descriptor.
+class CallChannel {
+ public:
+  explicit CallChannel(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  // kViolation if a record is there although no call is released, kGone at end of file.
+  std::optional<ChannelFault> CheckQuiet();
+
+  // Sends a call. `input_fd` and `output_fd` go along if the record has kHasBuffers.
+  std::optional<ChannelFault> Send(const CallRecord& call, int input_fd, int output_fd);
+
+  // Waits for the reply to `nonce`. Time between kHold and kResume is not charged. The reply's
+  // contents beyond its header are not checked.
+  std::optional<ChannelFault> AwaitReply(uint64_t nonce, std::chrono::nanoseconds timeout,
+                                         const Control& control, CallRecord& reply);
+
+ private:
+  // Takes the record that is there.
+  std::optional<ChannelFault> Receive(CallRecord& reply);
+
+  UniqueFd fd_;
+};
+
+}  // namespace pike::gpu

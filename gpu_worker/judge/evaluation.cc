@@ -1,0 +1,180 @@
+#include "gpu_worker/judge/evaluation.h"
+
+#include <string.h>
+
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+namespace pike::gpu {
+namespace {
+
+constexpr std::size_t kOutputSlackBytes = 1 << 20;
+constexpr uint32_t kTimedCallsMin = 3;
+constexpr uint64_t kPublicSeedMask = 0x7fffffffffffffff;  // torch.manual_seed takes 63 bits
+
+void SetChannelFault(const ChannelFault& fault, SideName side, OperationResult& result) {
+  result.text = fault.text;
+  result.side = side;
+  switch (fault.fault) {
+    case CallFault::kGone:
+      result.outcome = Outcome::kRunnerGone;
+      return;
+    case CallFault::kTimeout:
+      result.outcome = Outcome::kCallTimeout;
+      return;
+    case CallFault::kViolation:
+      result.outcome = Outcome::kViolation;
+      return;
+    case CallFault::kAborted:
+      result.outcome = Outcome::kAborted;
+      result.side = SideName::kNone;
+      return;
+  }
+}
+
+void SetTaskFailure(TaskFailure failure, OperationResult& result) {
+  result.outcome = Outcome::kTaskFailed;
+  result.task_failure = std::move(failure);
+}
+
+// Splits the text of a failed call: "type\0message".
+void SetCallFailure(const CallRecord& reply, SideName side, OperationResult& result) {
+  const std::string_view text(reply.text, reply.text_bytes);
+  const std::size_t split = text.find('\0');
+  result.outcome = Outcome::kCallFailed;
+  result.side = side;
+  result.kind = reply.status == CallStatus::kMemory ? "memory" : "exception";
+  result.error_type = std::string(text.substr(0, split));
+  result.text = split == std::string_view::npos ? "" : std::string(text.substr(split + 1));
+}
+
+bool IsLongEnough(const std::vector<uint64_t>& samples_ns, std::chrono::nanoseconds wanted) {
+  const uint64_t sum = std::accumulate(samples_ns.begin(), samples_ns.end(), uint64_t{0});
+  return sum >= static_cast<uint64_t>(wanted.count());
+}
+
+}  // namespace
+
+Evaluation::Evaluation(TaskSource& task, const EvaluationPolicy& policy, UniqueFd candidate_channel,
+                       UniqueFd reference_channel, std::size_t output_bytes_typical)
+    : task_(task),
+      policy_(policy),
+      output_bytes_max_(2 * output_bytes_typical + kOutputSlackBytes),
+      candidate_(std::move(candidate_channel)),
+      reference_(std::move(reference_channel)),
+      candidate_check_(policy.tolerance),
+      reference_check_(policy.tolerance) {}
+
+OperationResult Evaluation::FirstCall(const Control& control) {
+  OperationResult result;
+  RunCall({.timeout = policy_.first_call_timeout}, control, result);
+  return result;
+}
+
+OperationResult Evaluation::Verify(uint32_t calls, const Control& control) {
+  OperationResult result;
+  for (uint32_t i = 0; i < calls; ++i) {
+    if (!RunCall({.timeout = policy_.call_timeout}, control, result))
+      break;
+  }
+  return result;
+}
+
+OperationResult Evaluation::Measure(const MeasurePolicy& policy, const Control& control) {
+  OperationResult result;
+  CallPlan plan = {.timeout = policy_.call_timeout};
+  for (uint32_t i = 0; i < policy.warmup_calls; ++i) {
+    if (!RunCall(plan, control, result))
+      return result;
+  }
+  Samples& samples = result.samples;
+  for (uint32_t i = 0; i < policy.timed_calls_max; ++i) {
+    plan.is_reference_first = i % 2 == 1;
+    if (!RunCall(plan, control, result))
+      return result;
+    samples.candidate_claim_ns.push_back(candidate_.output().reply.claim_ns);
+    samples.candidate_wall_ns.push_back(candidate_.output().wall_ns);
+    samples.reference_claim_ns.push_back(reference_.output().reply.claim_ns);
+    samples.reference_wall_ns.push_back(reference_.output().wall_ns);
+    // By the judge's clock: a candidate must not decide how often it is measured.
+    if (i + 1 >= kTimedCallsMin && (IsLongEnough(samples.candidate_wall_ns, policy.timed_max) ||
+                                    IsLongEnough(samples.reference_wall_ns, policy.timed_max)))
+      break;
+  }
+  return result;
+}
+
+std::string Evaluation::Finish() {
+  for (const SideName side : {SideName::kCandidate, SideName::kReference}) {
+    const std::optional<ChannelFault> fault = Side(side).CheckQuiet();
+    if (fault && fault->fault == CallFault::kViolation)
+      return (side == SideName::kCandidate ? "candidate: " : "reference: ") + fault->text;
+  }
+  return "";
+}
+
+bool Evaluation::RunCall(const CallPlan& plan, const Control& control, OperationResult& result) {
+  result.call = ++call_;
+  HostValue input;
+  std::optional<TaskFailure> failure = task_.MakeInput(SecretNumber() & kPublicSeedMask, input);
+  if (failure) {
+    SetTaskFailure(std::move(*failure), result);
+    return false;
+  }
+  const CallOrder order = {.rng_seed = SecretNumber() & kPublicSeedMask,
+                           .timeout = plan.timeout,
+                           .output_bytes_max = output_bytes_max_};
+  const SideName first = plan.is_reference_first ? SideName::kReference : SideName::kCandidate;
+  const SideName second = plan.is_reference_first ? SideName::kCandidate : SideName::kReference;
+  return CallRunner(first, input, order, control, result) &&
+         CallRunner(second, input, order, control, result) &&
+         CompareOutputs(order.rng_seed, result);
+}
+
+bool Evaluation::CallRunner(SideName side, const HostValue& input, const CallOrder& order,
+                            const Control& control, OperationResult& result) {
+  std::string error;
+  const std::optional<ChannelFault> fault = Side(side).Call(input, order, control, error);
+  if (!error.empty()) {
+    SetTaskFailure({.where = "inputs", .kind = "exception", .error_type = "", .text = error},
+                   result);
+    return false;
+  }
+  if (fault) {
+    SetChannelFault(*fault, side, result);
+    return false;
+  }
+  const CallRecord& reply = Side(side).output().reply;
+  if (reply.status == CallStatus::kRaised || reply.status == CallStatus::kMemory) {
+    SetCallFailure(reply, side, result);
+    return false;
+  }
+  return true;
+}
+
+bool Evaluation::CompareOutputs(uint64_t rng_seed, OperationResult& result) {
+  HostValue expected;
+  std::optional<TaskFailure> failure = task_.RunReference(rng_seed, expected);
+  if (!failure && BufferBytes(expected) > output_bytes_max_) {
+    failure = {.where = "outputs",
+               .kind = "exception",
+               .error_type = "",
+               .text = "the reference's outputs vary too much in size"};
+  }
+  if (failure) {
+    SetTaskFailure(std::move(*failure), result);
+    return false;
+  }
+  const bool is_reference_right = reference_check_.Add(call_, expected, reference_.output());
+  const bool is_candidate_right = candidate_check_.Add(call_, expected, candidate_.output());
+  if (is_candidate_right && is_reference_right)
+    return true;
+  result.outcome = Outcome::kMismatch;
+  result.side = is_reference_right ? SideName::kCandidate : SideName::kReference;
+  result.text =
+      is_reference_right ? candidate_check_.first_failure() : reference_check_.first_failure();
+  return false;
+}
+
+}  // namespace pike::gpu

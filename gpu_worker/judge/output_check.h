@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu_worker/judge/compare.h"
+#include "gpu_worker/judge/runner_side.h"
+#include "gpu_worker/judge/task_source.h"
+#include "gpu_worker/judge/value_tree.h"
+
+namespace pike::gpu {
+
+// Error of one output tensor over all calls; fields as pike.v1 OutputError.
+struct OutputRecord {
+  std::string path;
+  TensorSpec spec = {};
+  TensorError worst;  // maxima over the calls; the mismatch is that of the first failing call
+};
+
+// Compares the outputs of one runner with the reference's and keeps the sums over an evaluation.
+class OutputCheck {
+ public:
+  static constexpr std::size_t kOutputsMax = 64;
+
+  explicit OutputCheck(const Tolerance& tolerance) : tolerance_(tolerance) {}
+
+  // Compares one call; `call` is its number from 1. Bytes of an output are read only if structure,
+  // dtype and shape are as expected. True if all is within tolerance.
+  bool Add(uint32_t call, const HostValue& expected, const RunnerOutput& actual);
+
+  uint32_t calls_compared() const { return calls_compared_; }
+  uint32_t calls_passed() const { return calls_passed_; }
+  bool is_input_mutated() const { return is_input_mutated_; }
+  // One line about the first failing call; empty if none failed.
+  const std::string& first_failure() const { return first_failure_; }
+  const std::vector<OutputRecord>& outputs() const { return outputs_; }
+
+ private:
+  // The first thing that is wrong, empty if nothing is.
+  std::string FindFailure(const HostValue& expected, const RunnerOutput& actual);
+  std::string CheckLeaf(const LeafPair& leaf, const HostValue& expected,
+                        const RunnerOutput& actual);
+  std::string CheckTensor(const LeafPair& leaf, const HostTensor& expected,
+                          const RunnerOutput& actual);
+  void Record(const std::string& path, const TensorSpec& spec, const TensorError& error);
+
+  const Tolerance tolerance_;
+  uint32_t calls_compared_ = 0;
+  uint32_t calls_passed_ = 0;
+  bool is_input_mutated_ = false;
+  std::string first_failure_;
+  std::vector<OutputRecord> outputs_;
+};
+
+}  // namespace pike::gpu

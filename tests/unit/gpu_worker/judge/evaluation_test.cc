@@ -1,0 +1,235 @@
+// The judge's side of the call protocol against a runner that is scripted: its records are in the
+// socket before the judge looks, or written by the supervisor's order in the middle of a call.
+
+#include "gpu_worker/judge/evaluation.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu_worker/judge/result_json.h"
+#include "tests/testing/catch.h"
+
+namespace pike::gpu {
+namespace {
+
+// A task whose input is one float and whose reference doubles it.
+class DoublingTask : public TaskSource {
+ public:
+  std::optional<TaskFailure> ResetReference() override { return std::nullopt; }
+  std::optional<TaskFailure> MakeInput(uint64_t /*seed*/, HostValue& input) override {
+    input_ += 1;
+    input = Describe("(T)", input_);
+    return std::nullopt;
+  }
+  std::optional<TaskFailure> RunReference(uint64_t /*rng_seed*/, HostValue& output) override {
+    output_ = 2 * input_;
+    output = Describe("T", output_);
+    return std::nullopt;
+  }
+
+  static TensorSpec FloatSpec() {
+    TensorSpec spec = {};
+    spec.type_code = 2;
+    spec.bits = 32;
+    return spec;
+  }
+
+ private:
+  static HostValue Describe(const char* text, const float& number) {
+    return {text, {{FloatSpec(), reinterpret_cast<const uint8_t*>(&number)}}};
+  }
+
+  float input_ = 0;
+  float output_ = 0;
+};
+
+struct Socket {
+  Socket() {
+    int fds[2] = {};
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) == 0);
+    judge.Reset(fds[0]);
+    runner.Reset(fds[1]);
+  }
+  UniqueFd judge;
+  UniqueFd runner;
+};
+
+void SendRecord(int fd, const CallRecord& record) {
+  REQUIRE(send(fd, &record, sizeof(record), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(record)));
+}
+
+// Takes the call that the judge has released and answers as `fill` says.
+void Answer(int fd, const std::function<void(CallRecord&)>& fill) {
+  CallRecord call = {};
+  REQUIRE(recv(fd, &call, sizeof(call), MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(call)));
+  CallRecord reply = {};
+  reply.magic = kCallMagic;
+  reply.kind = RecordKind::kReply;
+  reply.nonce = call.nonce;
+  fill(reply);
+  SendRecord(fd, reply);
+}
+
+// An evaluation whose runner answers once the judge looks at the supervisor's channel, which is
+// readable all the time.
+struct Scene {
+  OperationResult Run(const std::function<ControlOrder()>& on_control) {
+    Socket supervisor;
+    REQUIRE(send(supervisor.runner.get(), "x", 1, 0) == 1);
+    const Control control = {supervisor.judge.get(), on_control};
+    evaluation = std::make_unique<Evaluation>(
+        task,
+        EvaluationPolicy{.tolerance = {}, .first_call_timeout = timeout, .call_timeout = timeout},
+        std::move(candidate.judge), std::move(reference.judge), 4);
+    return evaluation->FirstCall(control);
+  }
+  OperationResult RunAnswer(const std::function<void(CallRecord&)>& fill) {
+    return Run([&] {
+      Answer(candidate.runner.get(), fill);
+      return ControlOrder::kNone;
+    });
+  }
+
+  DoublingTask task;
+  Socket candidate;
+  Socket reference;
+  std::chrono::milliseconds timeout{20'000};
+  std::unique_ptr<Evaluation> evaluation;
+};
+
+TEST_CASE("Evaluation: a record before its call is a violation") {
+  Scene scene;
+  SendRecord(scene.candidate.runner.get(),
+             CallRecord{.magic = kCallMagic, .kind = RecordKind::kReply});
+  const OperationResult result = scene.Run([] { return ControlOrder::kNone; });
+  CHECK(result.outcome == Outcome::kViolation);
+  CHECK(result.side == SideName::kCandidate);
+  CHECK(result.text == "a record was sent before its call was released");
+}
+
+TEST_CASE("Evaluation: a record of a wrong size is a violation") {
+  Scene scene;
+  const std::size_t bytes = GENERATE(std::size_t{0}, std::size_t{1}, sizeof(CallRecord) + 1);
+  const std::vector<char> record(bytes);
+  REQUIRE(send(scene.candidate.runner.get(), record.data(), bytes, 0) ==
+          static_cast<ssize_t>(bytes));
+  CHECK(scene.Run([] { return ControlOrder::kNone; }).outcome == Outcome::kViolation);
+}
+
+TEST_CASE("Evaluation: a reply with a wrong nonce, magic or kind is a violation") {
+  Scene scene;
+  const int field = GENERATE(0, 1, 2);
+  const OperationResult result = scene.RunAnswer([field](CallRecord& reply) {
+    reply.nonce += field == 0 ? 1 : 0;
+    reply.magic += field == 1 ? 1u : 0u;
+    reply.kind = field == 2 ? RecordKind::kCall : RecordKind::kReply;
+  });
+  CHECK(result.outcome == Outcome::kViolation);
+}
+
+TEST_CASE("Evaluation: a malformed description is a violation") {
+  Scene scene;
+  const int field = GENERATE(0, 1, 2, 3, 4, 5, 6);
+  const OperationResult result = scene.RunAnswer([field](CallRecord& reply) {
+    reply.tensor_count = field == 0 ? 65 : 1;
+    reply.text_bytes = field == 1 ? kTextBytesMax + 1 : 1;
+    reply.text[0] = 'T';
+    reply.tensors[0] = DoublingTask::FloatSpec();
+    reply.tensors[0].offset = field == 2 ? uint64_t{1} << 40 : 0;
+    reply.tensors[0].bits = field == 3 ? 31 : 32;
+    reply.tensors[0].dim_count = field == 4 ? 13 : 1;
+    reply.tensors[0].dims[0] = field == 5 ? -1 : field == 6 ? int64_t{1} << 38 : 1;
+  });
+  CHECK(result.outcome == Outcome::kViolation);
+  CHECK(result.text == "a malformed reply was sent");
+}
+
+TEST_CASE("Evaluation: a claim above the judge's clock is a violation") {
+  Scene scene;
+  const OperationResult result = scene.RunAnswer([](CallRecord& reply) {
+    reply.claim_ns = uint64_t{1} << 62;
+    reply.text_bytes = 1;
+    reply.text[0] = 'N';
+  });
+  CHECK(result.outcome == Outcome::kViolation);
+}
+
+TEST_CASE("Evaluation: a runner that is gone is told from one that is silent") {
+  SECTION("gone before the call") {
+    Scene scene;
+    scene.candidate.runner.Reset();
+    CHECK(scene.Run([] { return ControlOrder::kNone; }).outcome == Outcome::kRunnerGone);
+  }
+  SECTION("gone in the call") {
+    Scene scene;
+    const OperationResult result = scene.Run([&] {
+      scene.candidate.runner.Reset();
+      return ControlOrder::kNone;
+    });
+    CHECK(result.outcome == Outcome::kRunnerGone);
+  }
+  SECTION("silent") {
+    Scene scene;
+    scene.timeout = std::chrono::milliseconds(1);
+    const OperationResult result = scene.Run([] { return ControlOrder::kResume; });
+    CHECK(result.outcome == Outcome::kCallTimeout);
+    CHECK(result.side == SideName::kCandidate);
+  }
+}
+
+TEST_CASE("Evaluation: an order to abort ends the call") {
+  Scene scene;
+  const OperationResult result = scene.Run([] { return ControlOrder::kAbort; });
+  CHECK(result.outcome == Outcome::kAborted);
+  CHECK(result.side == SideName::kNone);
+}
+
+TEST_CASE("Evaluation: a call that raised carries type and text") {
+  Scene scene;
+  const OperationResult result = scene.RunAnswer([](CallRecord& reply) {
+    const std::string text("ValueError\0bad", 14);
+    reply.status = CallStatus::kMemory;
+    reply.text_bytes = static_cast<uint32_t>(text.size());
+    memcpy(reply.text, text.data(), text.size());
+  });
+  CHECK(result.outcome == Outcome::kCallFailed);
+  CHECK(result.kind == "memory");
+  CHECK(result.error_type == "ValueError");
+  CHECK(result.text == "bad");
+}
+
+TEST_CASE("Evaluation: a reply with another structure is a mismatch, and its bytes are not read") {
+  Scene scene;
+  int calls = 0;
+  const OperationResult result = scene.Run([&] {
+    Answer(++calls == 1 ? scene.candidate.runner.get() : scene.reference.runner.get(),
+           [](CallRecord& reply) {
+             reply.text_bytes = 2;
+             memcpy(reply.text, "()", 2);
+           });
+    return ControlOrder::kNone;
+  });
+  CHECK(result.outcome == Outcome::kMismatch);
+  CHECK(result.side == SideName::kReference);
+  CHECK(scene.evaluation->candidate_check().first_failure() ==
+        "call 1: out: expected a tensor, got a tuple of 0");
+  const std::string json = ResultToJson("first_call", result, *scene.evaluation, 1.5);
+  CHECK(json.find(R"("outcome":"mismatch","side":"reference","call":1)") != std::string::npos);
+  CHECK(json.find(R"("elapsed_ms":1.5,"correctness":{"calls_compared":1,"calls_passed":0)") !=
+        std::string::npos);
+}
+
+TEST_CASE("TaskFailureToJson: text is escaped") {
+  const std::string json =
+      TaskFailureToJson({.where = "w", .kind = "k", .error_type = "E", .text = "a\"\n\\"});
+  CHECK(json ==
+        R"({"type":"task_failed","where":"w","kind":"k","error_type":"E","text":"a\"\u000a\\"})");
+}
+
+}  // namespace
+}  // namespace pike::gpu
