@@ -1,0 +1,133 @@
+"""The judge of one task: loads the task's file and hands its functions to the native part.
+
+Frames: gpu_worker/judge/PROTOCOL.md. Inputs, calls, clocks, copies and comparison are native
+(_pike_judge). No candidate is ever in this process.
+"""
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import gc
+import importlib
+import json
+import sys
+from typing import Any, Callable, Dict, List
+
+INSIDE_DIR = os.path.dirname(os.path.abspath(__file__))
+if INSIDE_DIR not in sys.path:
+    sys.path.insert(0, INSIDE_DIR)
+
+import torch
+
+import frames
+import loader
+
+# ControlOrder of gpu_worker/judge/call_channel.h.
+ORDERS = {"hold": 1, "resume": 2, "abort": 3}
+
+
+class Judge:
+    """Answers the supervisor's requests, one at a time."""
+
+    def __init__(self, channel: frames.FrameChannel, native: Any) -> None:
+        self._channel = channel
+        self._native = native
+        self._is_running = False
+        self._answers: Dict[str, Callable[[Dict[str, Any], List[int]], Any]] = {
+            "open_task": self._open_task,
+            "begin": self._begin,
+            "first_call": lambda request, fds: json.loads(native.first_call()),
+            "verify": lambda request, fds: json.loads(native.verify(request["calls"])),
+            "measure": lambda request, fds: json.loads(
+                native.measure(
+                    request["warmup_calls"], request["timed_calls_max"], request["timed_ms_max"]
+                )
+            ),
+            "end": self._end,
+        }
+
+    def serve(self) -> None:
+        """Returns when the supervisor closes its end."""
+        self._channel.send({"type": "ready", "torch": torch.__version__})
+        while True:
+            try:
+                request, fds = self._channel.recv()
+            except EOFError:
+                return
+            if request["type"] in ORDERS:
+                continue  # came after the operation it was meant for
+            self._channel.send(self._answers[request["type"]](request, fds))
+
+    def read_control(self) -> int:
+        """Reads one order while an operation runs. Whatever is no order aborts the operation."""
+        try:
+            request, fds = self._channel.recv()
+        except (EOFError, ValueError, OSError):
+            return ORDERS["abort"]
+        for fd in fds:
+            os.close(fd)
+        return ORDERS.get(request.get("type"), ORDERS["abort"])
+
+    def _open_task(self, request: Dict[str, Any], fds: List[int]) -> Any:
+        weight_seed = request["weight_seed"]
+        try:
+            task = loader.load_task(request["path"])
+            model_type = getattr(task, loader.find_entry(task, [request["entry"]]))
+            loader.find_entry(task, ["get_inputs"])
+            loader.make_init_inputs(task, weight_seed)
+        except loader.LoadFailure as failure:
+            return failure.frame("task_failed")
+
+        def make_reference() -> Any:
+            init_inputs = loader.make_init_inputs(task, weight_seed)
+            loader.seed_all(weight_seed)
+            model = model_type(*init_inputs)
+            return model.eval() if isinstance(model, torch.nn.Module) else model
+
+        return json.loads(
+            self._native.open_task(
+                task.get_inputs,
+                make_reference,
+                loader.seed_all,
+                loader.describe_error,
+                self.read_control,
+                self._channel.fileno(),
+            )
+        )
+
+    def _begin(self, request: Dict[str, Any], fds: List[int]) -> Any:
+        candidate_fd, reference_fd = fds
+        return json.loads(
+            self._native.begin(
+                request["atol"],
+                request["rtol"],
+                request["first_call_timeout_ms"],
+                request["call_timeout_ms"],
+                candidate_fd,
+                reference_fd,
+            )
+        )
+
+    def _end(self, request: Dict[str, Any], fds: List[int]) -> Any:
+        violation = self._native.end()
+        gc.collect()
+        return {"type": "ended", "violation": violation}
+
+
+def main(environment: Dict[str, str]) -> None:
+    channel = frames.FrameChannel(int(environment.pop("PIKE_FRAME_FD")))
+    folder = environment.pop("PIKE_NATIVE_DIR")
+    sys.path.insert(0, folder)
+    native = importlib.import_module("_pike_judge")
+    sys.path.remove(folder)
+    # A collection in the middle of a timed call would count against somebody.
+    gc.disable()
+    try:
+        Judge(channel, native).serve()
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the supervisor is gone: nobody is left to tell
+
+
+if __name__ == "__main__":
+    main(os.environ)

@@ -1,0 +1,120 @@
+"""A runner: imports torch, waits for one file to load, then serves calls from the judge.
+
+Frames: gpu_worker/judge/PROTOCOL.md. The call loop is native (_pike_runner). The candidate shares
+this process and can do anything here, so nothing in it is secret.
+"""
+
+import os
+
+# Idle OpenMP threads that spin would slow the other runner down; read when torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import functools
+import importlib
+import sys
+import time
+from typing import Any, Dict, List, Tuple
+
+INSIDE_DIR = os.path.dirname(os.path.abspath(__file__))
+if INSIDE_DIR not in sys.path:
+    sys.path.insert(0, INSIDE_DIR)
+
+import torch
+
+import frames
+import loader
+
+
+def take_hooks() -> Tuple[Any, ...]:
+    """What the call loop needs of Python, taken before a candidate can replace it."""
+    resolve_conj, resolve_neg = torch.resolve_conj, torch.resolve_neg
+    return (
+        torch.Tensor,
+        torch._C._to_dlpack,
+        torch._C._from_dlpack,
+        torch.Tensor.requires_grad_,
+        lambda tensor: resolve_neg(resolve_conj(tensor)),
+        loader.seed_all,
+        functools.partial(torch._C._set_grad_enabled, False),
+        loader.describe_error,
+    )
+
+
+def load_native(folder: str) -> Any:
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("_pike_runner")
+    finally:
+        sys.path.remove(folder)
+
+
+def leave() -> None:
+    """Ends the process with 0, whatever threads and exit functions a candidate left behind."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            continue
+    os._exit(0)
+
+
+def load(order: Dict[str, Any]) -> Tuple[str, Any]:
+    """(entry name, model), the model None where only an import is wanted."""
+    is_construct = order["mode"] == "construct"
+    init_inputs: Tuple[Any, ...] = ()
+    if is_construct:
+        # Before the candidate is here, so that a failure is surely the task's.
+        try:
+            task = loader.load_task(order["task_path"])
+            init_inputs = loader.make_init_inputs(task, order["weight_seed"])
+        except loader.LoadFailure as failure:
+            failure.where = "task"
+            raise
+    path = order["path"]
+    sys.argv = [path]
+    os.chdir(os.path.dirname(path) or ".")
+    module = loader.load_file(path, "pike_candidate")
+    entry = loader.find_entry(module, order["entries"])
+    if not is_construct:
+        return entry, None
+    return entry, loader.construct(getattr(module, entry), init_inputs, order["weight_seed"])
+
+
+def run(channel: frames.FrameChannel, native: Any) -> None:
+    hooks = take_hooks()
+    channel.send({"type": "ready", "torch": torch.__version__})
+    order, fds = channel.recv()
+    install_build_hook(channel)
+    start = time.monotonic()
+    try:
+        entry, model = load(order)
+    except loader.LoadFailure as failure:
+        channel.send(failure.frame("failed"))
+        return
+    channel.send({"type": "loaded", "entry": entry, "seconds": time.monotonic() - start})
+    if order["mode"] == "construct":
+        native.serve(fds[0], model, hooks)
+
+
+def install_build_hook(channel: frames.FrameChannel) -> None:
+    """Extension builds go to the broker by frames of their own."""
+    import build_hook
+
+    build_hook.install(channel)
+
+
+def main(environment: Dict[str, str], arguments: List[str]) -> None:
+    channel = frames.FrameChannel(int(environment.pop("PIKE_FRAME_FD")))
+    folder = environment.pop("PIKE_NATIVE_DIR", "")
+    native = load_native(folder) if folder else None
+    sys.path.remove(INSIDE_DIR)
+    sys.path.append(INSIDE_DIR)  # behind the candidates' packages, not before them
+    try:
+        run(channel, native)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the supervisor is gone: nobody is left to tell
+    leave()
+
+
+if __name__ == "__main__":
+    main(os.environ, sys.argv)
