@@ -58,6 +58,7 @@ class Judge:
             if request["type"] in ORDERS:
                 continue  # came after the operation it was meant for
             self._channel.send(self._answers[request["type"]](request, fds))
+            gc.collect()
 
     def read_control(self) -> int:
         """Reads one order while an operation runs. Whatever is no order aborts the operation."""
@@ -110,9 +111,7 @@ class Judge:
         )
 
     def _end(self, request: Dict[str, Any], fds: List[int]) -> Any:
-        violation = self._native.end()
-        gc.collect()
-        return {"type": "ended", "violation": violation}
+        return {"type": "ended", "violation": self._native.end()}
 
 
 def main(environment: Dict[str, str]) -> None:
@@ -121,8 +120,9 @@ def main(environment: Dict[str, str]) -> None:
     sys.path.insert(0, folder)
     native = importlib.import_module("_pike_judge")
     sys.path.remove(folder)
-    # A collection in the middle of a timed call would count against somebody.
+    # A collection in the middle of a timed call would count against somebody: between requests only.
     gc.disable()
+    gc.freeze()
     try:
         Judge(channel, native).serve()
     except (BrokenPipeError, ConnectionResetError):
