@@ -31,6 +31,8 @@ namespace {
 constexpr char kFolderPrefix[] = "pike-sandboxes-";
 constexpr size_t kFileBytesMax = size_t{1} << 20;
 constexpr std::chrono::seconds kLeftoverWait(5);
+// Another process may take our new folder for a leftover before we have locked it.
+constexpr int kCreateAttempts = 5;
 
 bool IsOneOf(absl::string_view controller, absl::string_view list, char separator) {
   for (const absl::string_view part : absl::StrSplit(list, separator, absl::SkipEmpty())) {
@@ -117,6 +119,23 @@ void RemoveLeftovers(const std::string& parent) {
   }
 }
 
+std::string NewFolderName() {
+  std::random_device random;
+  return absl::StrCat(kFolderPrefix, getpid(), "-", absl::Hex(random(), absl::kZeroPad8));
+}
+
+// Whether a child of this cgroup of v2 can have the controllers. One with processes of its own
+// cannot turn them on for its children: they must be on already.
+bool OffersControllers(const std::string& folder, const std::vector<std::string>& controllers) {
+  const absl::StatusOr<std::string> enabled =
+      ReadFile(folder + "/cgroup.subtree_control", kFileBytesMax);
+  if (!enabled.ok() || access((folder + "/cgroup.procs").c_str(), W_OK) != 0)
+    return false;
+  return std::all_of(controllers.begin(), controllers.end(), [&](const std::string& controller) {
+    return IsOneOf(controller, absl::StripAsciiWhitespace(*enabled), ' ');
+  });
+}
+
 // Whether a child of `folder` would have the controllers; turns them on where it must be asked for.
 absl::Status EnableControllers(const std::string& folder, bool is_v2,
                                const std::vector<std::string>& controllers) {
@@ -164,33 +183,21 @@ std::vector<CgroupParent> CgroupParents(absl::string_view controller, absl::stri
 
 absl::StatusOr<std::unique_ptr<CgroupFolder>> CgroupFolder::Create(
     const std::vector<CgroupParent>& parents, const std::vector<std::string>& controllers) {
-  std::random_device random;
-  const std::string name =
-      absl::StrCat(kFolderPrefix, getpid(), "-", absl::Hex(random(), absl::kZeroPad8));
   for (const CgroupParent& parent : parents) {
-    if (parent.is_v2) {
-      // A cgroup with processes cannot turn controllers on for its children: only a parent where
-      // they are on already will do.
-      const absl::StatusOr<std::string> enabled =
-          ReadFile(parent.folder + "/cgroup.subtree_control", kFileBytesMax);
-      const bool has_all =
-          enabled.ok() &&
-          std::all_of(controllers.begin(), controllers.end(), [&](const std::string& controller) {
-            return IsOneOf(controller, absl::StripAsciiWhitespace(*enabled), ' ');
-          });
-      if (!has_all || access((parent.folder + "/cgroup.procs").c_str(), W_OK) != 0)
-        continue;
-    }
-    RemoveLeftovers(parent.folder);
-    const std::string folder = absl::StrCat(parent.folder, "/", name);
-    if (mkdir(folder.c_str(), 0755) != 0)
+    if (parent.is_v2 && !OffersControllers(parent.folder, controllers))
       continue;
-    UniqueFd lock = TryLock(folder);
-    if (lock.is_open() && EnableControllers(folder, parent.is_v2, controllers).ok()) {
-      return std::unique_ptr<CgroupFolder>(
-          new CgroupFolder(folder, parent.is_v2, controllers, std::move(lock)));
+    RemoveLeftovers(parent.folder);
+    for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
+      const std::string folder = absl::StrCat(parent.folder, "/", NewFolderName());
+      if (mkdir(folder.c_str(), 0755) != 0)
+        break;
+      UniqueFd lock = TryLock(folder);
+      if (lock.is_open() && EnableControllers(folder, parent.is_v2, controllers).ok()) {
+        return std::unique_ptr<CgroupFolder>(
+            new CgroupFolder(folder, parent.is_v2, controllers, std::move(lock)));
+      }
+      rmdir(folder.c_str());
     }
-    rmdir(folder.c_str());
   }
   return absl::NotFoundError("no writable cgroup");
 }

@@ -18,8 +18,9 @@ struct Bind {
   std::string inside_path;
 };
 
-// A private, sized, executable file system in memory. Its pages count as the sandbox's memory;
-// writing more than `size_bytes_max` gives ENOSPC inside.
+// A private, sized, executable file system in memory. Its pages count as the sandbox's memory
+// (without a memory cgroup only those that are mapped); writing more than `size_bytes_max` gives
+// ENOSPC inside.
 struct TmpfsMount {
   std::string inside_path;
   int64_t size_bytes_max = 0;
@@ -47,7 +48,7 @@ struct ResourceLimits {
   int64_t file_bytes_max = int64_t{1} << 30;
   // Processes and threads: the pids cgroup where there is one, and RLIMIT_NPROC.
   int64_t processes_max = 1024;
-  // Memory of the whole tree, tmpfs included. Unset: no limit. Above it the tree is killed.
+  // Memory of the whole tree. Unset: no limit. Above it the tree is killed.
   std::optional<int64_t> memory_bytes_max = {};
 };
 

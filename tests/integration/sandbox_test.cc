@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/file.h"
+#include "common/sandbox/cgroup.h"
 #include "common/sandbox/frame_channel.h"
 #include "common/sandbox/process_tree.h"
 #include "common/sandbox/result_file.h"
@@ -38,6 +39,24 @@ std::string ProcField(pid_t pid, const std::string& name) {
       return std::string(absl::StripAsciiWhitespace(line));
   }
   return "";
+}
+
+// Cgroup folders of a process of ours, in any hierarchy.
+int CgroupsLeftBy(pid_t owner) {
+  const absl::StatusOr<std::string> mounts = ReadFile("/proc/self/mounts", kMiB);
+  const absl::StatusOr<std::string> own = ReadFile("/proc/self/cgroup", kMiB);
+  REQUIRE((mounts.ok() && own.ok()));
+  int count = 0;
+  for (const char* controller : {"memory", "pids"}) {
+    for (const CgroupParent& parent : CgroupParents(controller, *mounts, *own)) {
+      std::error_code error;
+      for (const auto& entry : std::filesystem::directory_iterator(parent.folder, error)) {
+        if (absl::StrContains(entry.path().string(), absl::StrCat("pike-sandboxes-", owner, "-")))
+          ++count;
+      }
+    }
+  }
+  return count;
 }
 
 }  // namespace
@@ -353,6 +372,32 @@ TEST_CASE("Sandbox: kill -9 of the process that owns it ends the whole tree") {
   while (read(ends[0], &byte, 1) > 0) {
   }
   close(ends[0]);
+  // Its successor removes the cgroups that it left, if it had any.
+  SandboxFixture successor;
+  CHECK(CgroupsLeftBy(owner) == 0);
+}
+
+TEST_CASE("Sandbox: PyTorch works inside, with this machine's vector units") {
+  const char* python = std::getenv("PIKE_PYTHON");  // NOLINT(concurrency-mt-unsafe)
+  REQUIRE(python != nullptr);
+  const std::string prefix = std::filesystem::path(python).parent_path().parent_path();
+  const std::string script =
+      "import torch; print(torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()); "
+      "x = torch.randn(256, 256); print(torch.nn.functional.linear(x, x).shape)";
+  SandboxFixture f;
+  SandboxSpec spec{.name = "torch", .argv = {python, "-c", script}};
+  if (!absl::StartsWith(prefix, "/usr"))
+    spec.read_only_binds = {{.host_path = prefix, .inside_path = prefix}};
+  spec.limits.memory_bytes_max = 2048 * kMiB;
+  const Exit exit = f.Run(spec);
+  INFO(f.err);
+  CHECK(exit.is_success());
+  absl::StatusOr<std::string> cpu = ReadFile("/proc/cpuinfo", kMiB);
+  REQUIRE(cpu.ok());
+  if (absl::StrContains(*cpu, " avx2"))
+    CHECK(absl::StrContains(f.out, "AVX"));
+  CHECK(absl::StrContains(f.out, "torch.Size([256, 256])"));
+  CHECK_FALSE(absl::StrContains(f.err, "cpuinfo"));
 }
 
 TEST_CASE("SandboxHost: many threads start and end sandboxes at the same time") {
