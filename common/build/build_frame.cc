@@ -15,8 +15,9 @@ namespace {
 
 using nlohmann::json;
 
-// What the candidate sees of a failed build; the whole capped text is in the evidence.
-constexpr size_t kMessageBytesMax = 16 << 10;
+// What the candidate sees of a failed build; the whole capped text is in the evidence. Short, so
+// that the traceback it ends up in is not cut.
+constexpr size_t kMessageBytesMax = 1200;
 
 const json* Find(const json& object, const char* name) {
   if (!object.is_object())
@@ -67,8 +68,6 @@ absl::StatusOr<std::vector<BuildFile>> FileList(const json& object, const char* 
 
 absl::StatusOr<ArtifactKind> KindField(const json& frame) {
   ASSIGN_OR_RETURN(const std::string kind, StringField(frame, "kind"));
-  if (kind == "module")
-    return ArtifactKind::kPythonModule;
   if (kind == "library")
     return ArtifactKind::kLibrary;
   if (kind == "executable")
@@ -110,7 +109,7 @@ absl::StatusOr<BuildRequest> BuildRequestFromFrame(const json& frame) {
 
 uint64_t BuildFrameId(const json& frame) {
   const json* id = Find(frame, "id");
-  return id != nullptr && id->is_number_unsigned() ? id->get<uint64_t>() : 0;
+  return id != nullptr && id->is_number_integer() ? id->get<uint64_t>() : 0;
 }
 
 json BuildReplyFrame(uint64_t frame_id, const BuildOutcome& outcome) {

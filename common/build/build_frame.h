@@ -12,12 +12,13 @@
 namespace pike::build {
 
 // The frames of common/inside/build_hook.py. The sandbox sends
-//   {"type": "build", "id": 7, "name": "ext", "kind": "module" | "library" | "executable",
+//   {"type": "build", "id": 7, "name": "ext", "kind": "library" | "executable",
 //    "with_cuda": false, "sources": [{"name": "main.cpp", "base64": "..."}], "headers": [...],
 //    "cflags": [...], "cuda_cflags": [...], "ldflags": [...], "include_paths": [...]}
 // and gets, with the artifact as the only descriptor of the message where `ok` is true,
 //   {"type": "build_reply", "id": 7, "ok": true} or
-//   {"type": "build_reply", "id": 7, "ok": false, "message": "<text of the tools, capped>"}.
+//   {"type": "build_reply", "id": 7, "ok": false, "message": "<text of the tools, the start of
+//   it>"}.
 
 // A request as it came from a sandbox. InvalidArgument, with a line for the candidate, if it is
 // malformed or out of bounds: answer with RefusedReply. Safe on hostile values.

@@ -11,11 +11,10 @@
 
 namespace pike::build {
 
-// What loading the artifact means.
+// What is linked.
 enum class ArtifactKind : uint8_t {
-  kPythonModule = 0,  // exports PyInit_<name>
-  kLibrary = 1,       // registers operators when loaded
-  kExecutable = 2,    // a program
+  kLibrary = 0,     // a Python module, or a library that registers operators when loaded
+  kExecutable = 1,  // a program
 };
 
 // One file of a request. `name` is relative, of plain characters, without "..": files that lie in
@@ -30,7 +29,7 @@ struct BuildFile {
 // time stamps, no folders of the asking sandbox. Everything in it comes from a candidate.
 struct BuildRequest {
   std::string name;  // Python identifier, also the value of TORCH_EXTENSION_NAME
-  ArtifactKind kind = ArtifactKind::kPythonModule;
+  ArtifactKind kind = ArtifactKind::kLibrary;
   bool with_cuda = false;
   std::vector<BuildFile> sources;  // compiled, in this order
   std::vector<BuildFile> headers;  // beside the sources or under include paths, not compiled

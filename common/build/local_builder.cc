@@ -24,6 +24,8 @@ namespace {
 
 constexpr char kWorkFolder[] = "/build";
 constexpr int kResultFd = 5;
+constexpr int kCannotExecute = 126;
+constexpr int kNotFound = 127;
 constexpr int64_t kWorkBytesMax = int64_t{2} << 30;
 
 // Runs the tool, then hands its output over by a descriptor; the status is the tool's own.
@@ -97,7 +99,7 @@ struct LocalBuilder::StepResult {
 LocalBuilder::LocalBuilder(LocalBuilderOptions options, sandbox::SandboxHost* host)
     : options_(std::move(options)), host_(host) {}
 
-sandbox::SandboxSpec LocalBuilder::SpecOf(const BuildJob& job, const BuildStep& step) const {
+sandbox::SandboxSpec LocalBuilder::SpecOf(const BuildJob& job) const {
   sandbox::SandboxSpec spec;
   spec.name = "build";
   spec.working_folder = kWorkFolder;
@@ -122,7 +124,6 @@ sandbox::SandboxSpec LocalBuilder::SpecOf(const BuildJob& job, const BuildStep& 
   spec.nice = options_.nice;
   spec.output_head_bytes_max = options_.output_bytes_max;
   spec.output_tail_bytes_max = options_.output_bytes_max;
-  static_cast<void>(step);
   return spec;
 }
 
@@ -132,10 +133,11 @@ absl::StatusOr<LocalBuilder::StepResult> LocalBuilder::Run(const BuildJob& job,
                                                            const std::string& output,
                                                            const std::stop_token& stop) {
   ASSIGN_OR_RETURN(const sandbox::ResultFile result, sandbox::ResultFile::Create());
-  sandbox::SandboxSpec spec = SpecOf(job, step);
+  sandbox::SandboxSpec spec = SpecOf(job);
   spec.argv = {"/bin/sh", "-c", kScript, "sh", output};
   spec.argv.insert(spec.argv.end(), step.argv.begin(), step.argv.end());
-  for (const BuildFile& object : objects)
+  // Only the link reads objects; beside them nothing can be written.
+  for (const BuildFile& object : step.source.empty() ? objects : std::vector<BuildFile>())
     spec.files.push_back({absl::StrCat(kWorkFolder, "/", object.name), object.contents});
   spec.fds.push_back({result.fd(), kResultFd});
 
@@ -147,8 +149,8 @@ absl::StatusOr<LocalBuilder::StepResult> LocalBuilder::Run(const BuildJob& job,
   }
   if (stop.stop_requested())
     return absl::CancelledError("the build is not wanted any more");
-  if (!exit.setup_error.empty())
-    return absl::UnavailableError(absl::StrCat("build sandbox: ", exit.setup_error));
+  if (exit.status == kCannotExecute || exit.status == kNotFound)  // no compiler ends so
+    return absl::UnavailableError(absl::StrCat("build sandbox: ", sandbox->Stderr().Text()));
   StepResult step_result;
   step_result.failure = FailureOf(exit, *sandbox, job, step);
   if (step_result.failure == nullptr) {

@@ -37,7 +37,7 @@ class LocalBuilder : public Builder {
  private:
   struct StepResult;
 
-  sandbox::SandboxSpec SpecOf(const BuildJob& job, const BuildStep& step) const;
+  sandbox::SandboxSpec SpecOf(const BuildJob& job) const;
   absl::StatusOr<StepResult> Run(const BuildJob& job, const BuildStep& step,
                                  const std::vector<BuildFile>& objects, const std::string& output,
                                  const std::stop_token& stop);
