@@ -80,7 +80,7 @@ require_disk() {
   local free_gb
   free_gb=$(($(df -Pk "$PIKE_ROOT" | awk 'NR == 2 {print $4}') / 1048576))
   [ "$free_gb" -ge "$1" ] ||
-    die "only $free_gb GB free under $PIKE_ROOT: free at least $1 GB there (PyTorch alone takes 5 GB) or clone to a larger disk"
+    die "only $free_gb GB free under $PIKE_ROOT: free at least $1 GB there or clone to a larger disk"
 }
 
 # How many compilations at once: one per core, but 1.5 GB of memory for each.
@@ -167,6 +167,7 @@ ensure_packages() {
     return 0
   fi
   missing=$(missing_packages "$@")
+  missing=${missing% }
   if [ -z "$missing" ]; then
     say "all packages are there"
     return 0
@@ -289,6 +290,7 @@ build_preset() {
   shift
   [ $# -eq 0 ] || targets=(--target "$@")
   cd "$PIKE_ROOT"
+  require_disk 2
   PATH="/usr/bin:$PATH" logged "configure-$preset" cmake --preset "$preset" "-DPIKE_PYTHON=$PIKE_PYTHON" ||
     die "cmake could not configure: what it names above is missing or too old (packages: deploy/packages-debian.txt)"
   logged "build-$preset" cmake --build --preset "$preset" --parallel "$(build_jobs)" "${targets[@]}" ||
