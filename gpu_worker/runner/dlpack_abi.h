@@ -8,7 +8,6 @@ namespace pike::gpu {
 
 inline constexpr int32_t kDlpackCpu = 1;
 inline constexpr char kDlpackCapsule[] = "dltensor";
-inline constexpr char kDlpackCapsuleUsed[] = "used_dltensor";
 
 struct DlpackDevice {
   int32_t type;

@@ -126,16 +126,19 @@ class CallLoop {
       return SetRaised();
 
     const auto start = std::chrono::steady_clock::now();
-    const PythonRef outputs(PyObject_CallObject(candidate_, arguments.tuple()));
+    const PythonRef returned(PyObject_CallObject(candidate_, arguments.tuple()));
+    CallOutputs outputs(hooks_);
+    if (returned)
+      outputs.Collect(returned.get());
     const auto elapsed = std::chrono::steady_clock::now() - start;
 
     reply_.claim_ns = static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
-    if (!outputs)
+    if (!returned)
       return SetRaised();
     if (!arguments.IsUnchanged(input_.bytes()))
       reply_.flags |= kInputMutated;
-    WriteOutputs(outputs.get(), hooks_, {output_.bytes(), output_.size()}, reply_);
+    outputs.Write({output_.bytes(), output_.size()}, reply_);
     return true;
   }
 

@@ -108,6 +108,21 @@ class LinearTest(unittest.TestCase):
         result = self.evaluate("return torch.nn.Parameter(y)")[-2]
         self.assertEqual(result["outcome"], "done", result)
 
+        result = self.evaluate("with torch.inference_mode(): return self.right(x, scale)")[-2]
+        self.assertEqual(result["outcome"], "done", result)
+
+    def test_what_a_lazy_output_computes_is_on_the_clock(self):
+        body = """
+        class Lazy(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                time.sleep(0.02)
+                return super().__torch_function__(function, types, args, kwargs or {})
+        return y.as_subclass(Lazy)"""
+        result = self.evaluate(body)[-2]
+        self.assertEqual(result["outcome"], "done", result)
+        self.assertGreater(min(result["samples"]["candidate_claim_ns"]), 20_000_000)
+
     def test_a_call_that_raises(self):
         result = self.evaluate("if self.calls == 3: raise ValueError('no \\\\udc80 luck')\n        return y")[-2]
         self.assertEqual((result["outcome"], result["side"]), ("call_failed", "candidate"), result)
@@ -139,9 +154,13 @@ class LinearTest(unittest.TestCase):
                 s.close()
             except OSError: pass
         return y"""
-        for message in ("b''", "b'x'", "bytes(17456)", "bytes(100000)"):
+        judge_fds = f"/proc/{self.bench.judge.pid}/fd"
+        before = os.listdir(judge_fds)
+        with_fds = "b'x'); socket.send_fds(s, [b'x'], [0, 1, 2]"
+        for message in ("b''", "b'x'", "bytes(17456)", "bytes(100000)", with_fds):
             result = self.evaluate(send.replace("{message}", message))[-2]
             self.assertEqual((result["outcome"], result["side"]), ("violation", "candidate"), result)
+        self.assertEqual(len(os.listdir(judge_fds)), len(before))
 
     def test_a_record_before_its_call(self):
         early = """
