@@ -12,7 +12,12 @@
 namespace pike::coordinator {
 
 void FairQueue::Insert(const Principal& principal, const Need& need, EvaluationId id) {
-  Lane& lane = lanes_[principal];
+  const auto [it, is_new] = lanes_.try_emplace(principal);
+  Lane& lane = it->second;
+  if (is_new) {
+    lane.turn = ++last_turn_;
+    by_turn_.emplace(lane.turn, principal);
+  }
   PIKE_CHECK(lane.by_need[need].insert(id).second);
   ++lane.size;
   ++size_;
@@ -28,17 +33,23 @@ void FairQueue::Erase(const Principal& principal, const Need& need, EvaluationId
     lane->second.by_need.erase(ids);
   --lane->second.size;
   --size_;
-  if (lane->second.size == 0)
+  if (lane->second.size == 0) {
+    by_turn_.erase(lane->second.turn);
     lanes_.erase(lane);
+  }
+}
+
+void FairQueue::EndTurn(const Principal& principal) {
+  Lane& lane = lanes_.at(principal);
+  by_turn_.erase(lane.turn);
+  lane.turn = ++last_turn_;
+  by_turn_.emplace(lane.turn, principal);
 }
 
 std::optional<EvaluationId> FairQueue::Next(const std::function<bool(const Need&)>& fits) const {
-  auto lane = last_served_.has_value() ? lanes_.upper_bound(*last_served_) : lanes_.begin();
-  for (size_t turn = 0; turn < lanes_.size(); ++turn, ++lane) {
-    if (lane == lanes_.end())
-      lane = lanes_.begin();
+  for (const auto& [turn, principal] : by_turn_) {
     std::optional<EvaluationId> first;
-    for (const auto& [need, ids] : lane->second.by_need) {
+    for (const auto& [need, ids] : lanes_.at(principal).by_need) {
       if ((!first.has_value() || *ids.begin() < *first) && fits(need))
         first = *ids.begin();
     }
@@ -59,14 +70,9 @@ uint32_t FairQueue::Position(const Principal& principal, EvaluationId id) const 
                   : static_cast<size_t>(std::distance(ids.begin(), ids.lower_bound(id)));
   }
   size_t position = before + 1;
-  const auto has_earlier_turn = [&](const Principal& other) {
-    const bool is_other_later = last_served_.has_value() && other <= *last_served_;
-    const bool is_own_later = last_served_.has_value() && principal <= *last_served_;
-    return is_other_later == is_own_later ? other < principal : is_own_later;
-  };
   for (const auto& [other, lane] : lanes_) {
     if (other != principal)
-      position += std::min(lane.size, before + (has_earlier_turn(other) ? 1 : 0));
+      position += std::min(lane.size, before + (lane.turn < own->second.turn ? 1 : 0));
   }
   return static_cast<uint32_t>(position);
 }

@@ -19,9 +19,12 @@ struct Need {
   friend auto operator<=>(const Need&, const Need&) = default;
 };
 
-// The queue of one stage: principals take turns, and within one the oldest evaluation is first, so
-// that one which comes back after a lost attempt has its old place. Evaluations of one need are
-// kept together, so that a look-up costs by needs, not by evaluations.
+// The queue of one stage. Principals take turns: of those who wait for something that can be had,
+// the one whose last turn (or whose entry, if it came back since) is the longest ago is next. A
+// round robin would not do: with needs of several kinds it can pass over one principal for ever.
+// Within a principal the oldest evaluation is first, so that one which comes back after a lost
+// attempt has its old place. Evaluations of one need are kept together: a look-up costs by needs,
+// not by evaluations.
 class FairQueue {
  public:
   // REQUIRES: `id` is not in the queue.
@@ -31,8 +34,8 @@ class FairQueue {
 
   // The evaluation whose turn it is, among those whose need `fits`. Changes nothing.
   std::optional<EvaluationId> Next(const std::function<bool(const Need&)>& fits) const;
-  // Ends the turn of `principal`.
-  void EndTurn(const Principal& principal) { last_served_ = principal; }
+  // Puts `principal` behind all others. REQUIRES: it has an evaluation here.
+  void EndTurn(const Principal& principal);
 
   // Place in the order of service, from 1, if all needs were served alike.
   uint32_t Position(const Principal& principal, EvaluationId id) const;
@@ -42,10 +45,12 @@ class FairQueue {
   struct Lane {
     std::map<Need, std::set<EvaluationId>> by_need;
     size_t size = 0;
+    uint64_t turn = 0;
   };
 
   std::map<Principal, Lane> lanes_;  // none is empty
-  std::optional<Principal> last_served_;
+  std::map<uint64_t, Principal> by_turn_;
+  uint64_t last_turn_ = 0;
   size_t size_ = 0;
 };
 

@@ -78,7 +78,7 @@ struct WorkerSeen {
   friend bool operator==(const WorkerSeen&, const WorkerSeen&) = default;
 };
 
-struct WorkerForgotten {
+struct WorkerForgotten {  // and its drain with it
   WorkerId worker_id;
   friend bool operator==(const WorkerForgotten&, const WorkerForgotten&) = default;
 };

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,35 @@ TEST_CASE("FairQueue: a need that does not fit is passed over", "[coordinator][c
   const auto next = queue.Next([&](const Need& need) { return need == cpu; });
   CHECK(next == EvaluationId{2});
   CHECK(queue.Next([](const Need&) { return false; }) == std::nullopt);
+}
+
+TEST_CASE("FairQueue: needs of several kinds pass nobody over", "[coordinator][core]") {
+  // Two devices of two classes become free in turn. Ann waits for the first, bob for the second,
+  // and eve for both.
+  FairQueue queue;
+  const Need first{{"first", ""}, {}};
+  const Need second{{"second", ""}, {}};
+  uint64_t next_id = 1;
+  const auto fill = [&](const Principal& principal, const Need& need) {
+    queue.Insert(principal, need, {next_id++});
+  };
+  for (int i = 0; i < 8; ++i) {
+    fill({"bob"}, second);
+    fill({"eve"}, first);
+    fill({"eve"}, second);
+  }
+  fill({"ann"}, first);
+  std::map<Principal, int> served;
+  for (int i = 0; i < 6; ++i) {
+    const Need& need = i % 2 == 0 ? first : second;
+    const auto id = queue.Next([&](const Need& other) { return other == need; });
+    REQUIRE(id.has_value());
+    const Principal principal{id->value == 25 ? "ann" : id->value % 3 == 1 ? "bob" : "eve"};
+    ++served[principal];
+    queue.EndTurn(principal);
+    queue.Erase(principal, need, *id);
+  }
+  CHECK(served[{"ann"}] == 1);
 }
 
 TEST_CASE("DeadlineIndex: keys come out by time, then by key", "[coordinator][core]") {
