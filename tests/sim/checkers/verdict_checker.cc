@@ -1,0 +1,62 @@
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <variant>
+
+#include "coordinator/core/types.h"
+#include "tests/sim/checker.h"
+
+namespace pike::sim {
+namespace {
+
+using namespace coordinator;  // the whole file is about its types
+
+// An accepted evaluation ends in exactly one verdict, once, and the verdict outlives every crash.
+class VerdictChecker : public Checker {
+ public:
+  void OnRecord(const Record& record) override {
+    if (const auto* accepted = std::get_if<EvaluationAccepted>(&record)) {
+      Require(accepted_.insert(accepted->evaluation_id).second,
+              "verdict: id accepted twice: " + ToText(accepted->evaluation_id));
+    }
+    if (const auto* ended = std::get_if<EvaluationEnded>(&record))
+      Require(records_.emplace(ended->evaluation_id, ended->kind).second,
+              "verdict: ended twice: " + ToText(ended->evaluation_id));
+  }
+
+  void OnRow(const EndEvaluation& end) override {
+    const EvaluationId id = end.evaluation_id;
+    const VerdictKind kind = std::visit([](const auto& v) { return v.kind; }, end.verdict);
+    Require(accepted_.count(id) == 1, "verdict: of an evaluation never accepted: " + ToText(id));
+    Require(rows_.emplace(id, kind).second, "verdict: a second verdict for " + ToText(id));
+    Require(records_.count(id) == 1 && records_.at(id) == kind,
+            "verdict: row and record differ for " + ToText(id));
+  }
+
+  void OnRestart(const Core&, const Rows& ended) override {
+    for (const auto& [id, kind] : rows_) {
+      const auto found = ended.find(id);
+      Require(found != ended.end() && found->second == kind,
+              "verdict: lost or changed in a crash: " + ToText(id));
+    }
+  }
+
+  void AtEnd(const Rows& ended) override {
+    for (const EvaluationId id : accepted_)
+      Require(ended.count(id) == 1, "verdict: none for " + ToText(id));
+  }
+
+ private:
+  std::set<EvaluationId> accepted_;
+  std::map<EvaluationId, VerdictKind> records_;
+  std::map<EvaluationId, VerdictKind> rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> NewVerdictChecker() {
+  return std::make_unique<VerdictChecker>();
+}
+
+}  // namespace pike::sim

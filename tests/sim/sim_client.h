@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/core/command.h"
+#include "coordinator/core/event.h"
+#include "coordinator/core/types.h"
+
+namespace pike::sim {
+
+class World;
+
+// One principal: submits evaluations, repeats keyed requests until they are answered, comes back
+// when a queue was full, and cancels some.
+class SimClient {
+ public:
+  SimClient(World* world, std::string name);
+
+  void Start();
+  bool Owns(coordinator::RequestId request) const { return requests_.count(request) > 0; }
+  // An answer leaves the coordinator; it may be lost.
+  void Receive(const coordinator::AnswerSubmit& answer);
+  void Receive(const coordinator::AnswerCancel& answer);
+  bool is_done() const;
+  std::string WhatIsLeft() const;
+
+ private:
+  struct Job {
+    std::string payload;
+    std::string client_key;
+    bool shares_key = false;
+    coordinator::Demand demand;
+    coordinator::PolicyTimes times;
+    int attempts = 0;
+    bool is_settled = false;  // accepted, refused for good, or given up
+    bool wants_cancel = false;
+    std::optional<coordinator::EvaluationId> evaluation_id;
+  };
+
+  Job MakeJob(uint32_t number);
+  void Submit(size_t index);
+  void Cancel(size_t index);
+  void Take(const coordinator::AnswerSubmit& answer);
+  void Take(const coordinator::AnswerCancel& answer);
+  void TakeRefusal(size_t index, const coordinator::AnswerSubmit& answer);
+
+  World& world_;
+  const coordinator::Principal principal_;
+  std::vector<Job> jobs_;
+  std::map<coordinator::RequestId, size_t> requests_;
+};
+
+}  // namespace pike::sim
