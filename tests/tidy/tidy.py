@@ -17,7 +17,10 @@ LINE_LENGTH_MAX = 100
 FILE_LINES_MAX = 400
 
 # Files over FILE_LINES_MAX lines, each with the reason.
-LONG_FILES: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {
+    "tests/unit/common/worker_session_test.cc": "one scripted coordinator serves every fact of the session",
+    "tests/integration/sandbox_test.cc": "one fixture serves every fact of containment",
+}
 
 # What a folder may include of ours besides itself. The longest matching folder counts.
 ALLOWED_INCLUDES = {
@@ -125,10 +128,10 @@ class Checker:
         self.check_text(path, lines)
         is_core = "/core/" in path and not path.startswith("tests/")
         is_native = path.startswith(("gpu_worker/judge/", "gpu_worker/runner/"))
-        code = without_comments(lines)
-        for number, (line, bare) in enumerate(zip(lines, code), 1):
-            if len(line) > LINE_LENGTH_MAX:
-                self.add(path, number, f"line of {len(line)} characters, over {LINE_LENGTH_MAX}")
+        own = without_raw_strings(lines)
+        for number, (line, bare) in enumerate(zip(own, without_comments(own)), 1):
+            if len(lines[number - 1]) > LINE_LENGTH_MAX:
+                self.add(path, number, f"line of {len(lines[number - 1])} characters, over {LINE_LENGTH_MAX}")
             for pattern, reason in BANNED:
                 if pattern.search(bare):
                     self.add(path, number, reason)
@@ -235,6 +238,15 @@ def owner_folder(path: str) -> str | None:
     return None
 
 
+RAW_STRING = re.compile(r'R"([^()\\\s]{0,16})\(.*?\)\1"', re.DOTALL)
+
+
+def without_raw_strings(lines: list[str]) -> list[str]:
+    """The lines with the contents of raw strings (other languages, mostly) taken out; line numbers stay."""
+    text = "\n".join(lines)
+    return RAW_STRING.sub(lambda match: '""' + "\n" * match.group(0).count("\n"), text).split("\n")
+
+
 def without_comments(lines: list[str]) -> list[str]:
     """The lines without comments and string contents, good enough for word searches."""
     result = []
@@ -273,14 +285,17 @@ def check_binaries(paths: list[str]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-    parser.add_argument("--binaries", nargs="*", default=[], help="built judge and runner extensions")
+    parser.add_argument("--binaries", nargs="*", default=[], help="instead of the tree: built judge and runner extensions")
     options = parser.parse_args()
-    checker = Checker(os.path.realpath(options.root))
-    checker.run()
-    findings = checker.findings + check_binaries(options.binaries)
+    if options.binaries:
+        findings, count = check_binaries(options.binaries), len(options.binaries)
+    else:
+        checker = Checker(os.path.realpath(options.root))
+        checker.run()
+        findings, count = checker.findings, len(checker.paths)
     for finding in findings:
         print(finding)
-    print(f"tidy: {len(checker.paths)} files, {len(findings)} findings")
+    print(f"tidy: {count} files, {len(findings)} findings")
     return 1 if findings else 0
 
 

@@ -98,6 +98,12 @@ class TidyTest(unittest.TestCase):
     def test_sleep_in_a_string_is_a_candidate(self) -> None:
         self.assertEqual(self.findings({"tests/unit/a.h": 'auto source = "sleep(100)";\n'}), [])
 
+    def test_a_raw_string_is_another_language(self) -> None:
+        text = 'auto source = R"(\n#include "near.h"\nsleep(100)\n)";\nusleep(1);\n'
+        found = self.findings({"tests/unit/a.h": text})
+        self.assertEqual(len(found), 1, found)
+        self.assertTrue(found[0].startswith("tests/unit/a.h:5: "), found)
+
     def test_sources_must_be_registered(self) -> None:
         self.assert_found("cli/a.cc", "int a;\n", 1, "nothing builds it")
         self.assert_found("tests/unit/a_test.cc", "int a;\n", 1, "test is named in no CMakeLists.txt")
