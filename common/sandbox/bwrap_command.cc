@@ -185,7 +185,7 @@ BwrapCommand MakeBwrapCommand(const SandboxSpec& spec, const RootLayout& layout,
   AddSystem(layout, layout.is_root ? uid : kMappedUid, &writer);
   AddContent(spec, &writer);
   AddEnvironment(spec, &writer);
-  writer.Add("--info-fd", kStatusFd);
+  writer.Add("--info-fd", kInfoFd);
 
   command.argv = {"/bin/sh",
                   "-c",

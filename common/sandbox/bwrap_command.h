@@ -15,7 +15,7 @@ namespace pike::sandbox {
 // it before the program runs.
 inline constexpr int kReadyFd = 9;
 inline constexpr int kInsideFdMax = 99;
-inline constexpr int kStatusFd = 100;
+inline constexpr int kInfoFd = 100;
 inline constexpr int kArgumentsFd = 101;
 inline constexpr int kFirstFileFd = 102;
 

@@ -32,7 +32,7 @@ namespace {
 
 constexpr std::chrono::seconds kSetupTimeout(30);
 constexpr std::chrono::seconds kAbortGrace(5);
-constexpr size_t kStatusBytesMax = 4096;
+constexpr size_t kInfoBytesMax = 4096;
 constexpr size_t kMessageBytesMax = 1000;
 // The kernel's out-of-memory killer takes a sandbox before a worker.
 constexpr int kOomScore = 500;
@@ -67,11 +67,10 @@ absl::StatusOr<UniqueFd> ContentFd(absl::string_view bytes) {
   return fd;
 }
 
-// Reads from `fd` until `is_complete`, end of file, or `deadline`.
-template <typename Predicate>
-absl::StatusOr<std::string> ReadUntil(int fd, MonoTime deadline, Predicate is_complete) {
+// Reads from `fd` until end of file (what comes is short and ours), or `deadline`.
+absl::StatusOr<std::string> ReadToEnd(int fd, MonoTime deadline) {
   std::string text;
-  while (!is_complete(text) && text.size() < kStatusBytesMax) {
+  while (text.size() < kInfoBytesMax) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - MonoNow());
     pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
     const int ready = poll(&polled, 1, static_cast<int>(std::max<int64_t>(0, left.count())));
@@ -173,7 +172,9 @@ class Launcher {
       return ErrnoStatus(errno, "socketpair");
     gate_ = UniqueFd(ends[0]);
     theirs_.emplace_back(0, UniqueFd(ends[1]));
-    RETURN_IF_ERROR(AddPipe(kStatusFd, &status_));
+    // Not a pipe: bubblewrap's monitor would die of SIGPIPE if we were gone, and leave an init
+    // behind that waits for it for ever.
+    ASSIGN_OR_RETURN(info_, ContentFd(""));
     RETURN_IF_ERROR(AddPipe(kReadyFd, &ready_));
     UniqueFd out;
     UniqueFd err;
@@ -195,6 +196,7 @@ class Launcher {
     ProcessSpec process{.argv = command.argv,
                         .environment = std::vector<std::string>{"PATH=/usr/bin:/bin"},
                         .fds = spec_.fds};
+    process.fds.push_back({.host_fd = info_.get(), .inside_fd = kInfoFd});
     for (const auto& [number, fd] : theirs_)
       process.fds.push_back({.host_fd = fd.get(), .inside_fd = number});
     ASSIGN_OR_RETURN(monitor_, workshop_.spawner->Spawn(process));
@@ -210,21 +212,20 @@ class Launcher {
   // Bubblewrap sets up; afterwards only the second gate holds the program.
   absl::Status SetUp() {
     RETURN_IF_ERROR(OpenGate());
-    ASSIGN_OR_RETURN(const std::string status,
-                     ReadUntil(status_.get(), deadline_, [](absl::string_view text) {
-                       return text.find('}') != absl::string_view::npos;
-                     }));
-    ASSIGN_OR_RETURN(init_pid_, ParseInitPid(status));
+    // To the end of file: then bubblewrap's monitor and init have closed their copies too, which
+    // init does right before it binds its life to the monitor's.
+    ASSIGN_OR_RETURN(const std::string ready, ReadToEnd(ready_.get(), deadline_));
+    if (ready != "ok\n")
+      return absl::InternalError("bubblewrap failed");
+    char info[kInfoBytesMax];
+    const ssize_t size = pread(info_.get(), info, sizeof info, 0);
+    if (size < 0)
+      return ErrnoStatus(errno, "read bubblewrap's info");
+    ASSIGN_OR_RETURN(init_pid_, ParseInitPid(absl::string_view(info, static_cast<size_t>(size))));
     UniqueFd init = OpenPidfd(init_pid_);
     if (!init.is_open())
       return ErrnoStatus(errno, "pidfd_open");
     tree_ = std::make_shared<WatchedTree>(std::move(limit_), std::move(init));
-    // To the end of file: then bubblewrap's monitor and init have closed their copies too, which
-    // init does right before it binds its life to the monitor's.
-    ASSIGN_OR_RETURN(const std::string ready,
-                     ReadUntil(ready_.get(), deadline_, [](absl::string_view) { return false; }));
-    if (ready != "ok\n")
-      return absl::InternalError("bubblewrap failed");
     return absl::OkStatus();
   }
 
@@ -295,7 +296,7 @@ class Launcher {
   const MonoTime deadline_;
   std::unique_ptr<TreeLimit> limit_;
   UniqueFd gate_;
-  UniqueFd status_;
+  UniqueFd info_;
   UniqueFd ready_;
   std::vector<std::pair<int, UniqueFd>> theirs_;
   std::shared_ptr<OutputStream> out_;
