@@ -4,7 +4,8 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/status_macros.h"
 
 namespace pike::coordinator {

@@ -4,7 +4,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/base/text.h"

@@ -3,7 +3,8 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/status_macros.h"
 
 namespace pike::coordinator {

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
+#include <absl/base/thread_annotations.h>
+
 #include "common/base/mutex.h"
 #include "coordinator/store/sqlite_connection.h"
 #include "coordinator/store/store.h"

@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/base/unique_fd.h"
 
 namespace pike::coordinator {
