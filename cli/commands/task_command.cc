@@ -1,0 +1,86 @@
+#include <filesystem>
+#include <vector>
+
+#include <absl/strings/str_cat.h>
+
+#include "cli/commands/command.h"
+#include "cli/console.h"
+#include "cli/format.h"
+#include "cli/source_files.h"
+#include "cli/table.h"
+#include "cli/task_match.h"
+#include "common/base/text.h"
+
+namespace pike::cli {
+namespace {
+
+ExitCode List(const GlobalOptions& globals) {
+  auto client = Connect(globals);
+  if (!client.ok())
+    return ReportFailure(client.status());
+  Table table({{"version"}, {"registered (UTC)"}, {"size", Table::Align::kRight}, {"name"}});
+  v1::ListTasksRequest request;
+  do {
+    const auto page = (*client)->ListTasks(request);
+    if (!page.ok())
+      return ReportFailure(page.status());
+    for (const v1::TaskRecord& task : page->tasks()) {
+      table.AddRow({EscapeLine(task.version().substr(0, 12)),
+                    FormatUnixMs(task.registered_unix_ms()), FormatBytes(task.source_bytes()),
+                    EscapeLine(task.name())});
+    }
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  Console console;
+  console.PrintResult(table.rows() == 0 ? "no tasks\n" : table.Render());
+  return ExitCode::kOk;
+}
+
+ExitCode Register(const std::vector<std::string>& paths, const GlobalOptions& globals) {
+  std::vector<v1::RegisterTaskRequest> requests;
+  for (const std::string& path : paths) {
+    absl::StatusOr<std::string> source = ReadSource(path);
+    if (!source.ok()) {
+      PrintError(source.status().message());
+      return ExitCode::kUsage;
+    }
+    v1::RegisterTaskRequest request;
+    std::error_code error;
+    request.set_name(
+        TaskNameOf(std::filesystem::absolute(path, error).lexically_normal().string()));
+    request.set_source(*std::move(source));
+    requests.push_back(std::move(request));
+  }
+  auto client = Connect(globals);
+  if (!client.ok())
+    return ReportFailure(client.status());
+  Console console;
+  for (const v1::RegisterTaskRequest& request : requests) {
+    const auto task = (*client)->RegisterTask(request);
+    if (!task.ok())
+      return ReportFailure(task.status());
+    console.PrintResult(
+        absl::StrCat(EscapeLine(task->version()), "  ", EscapeLine(task->name()), "\n"));
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddTaskCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
+  CLI::App* command = app->add_subcommand("task", "List or register tasks");
+  command->require_subcommand(1);
+  command->footer(
+      "Examples:\n  pike task list\n  pike task register examples/tasks/01_attention.py");
+  CLI::App* list = command->add_subcommand("list", "List registered tasks, newest first");
+  list->footer("Example:\n  pike task list");
+  list->callback([=] { *action = [=] { return List(*globals); }; });
+  auto paths = std::make_shared<std::vector<std::string>>();
+  CLI::App* add =
+      command->add_subcommand("register", "Register task files; `pike eval` does it by itself");
+  add->add_option("FILE", *paths, "Task files")->required();
+  add->footer("Example:\n  pike task register examples/tasks/01_attention.py");
+  add->callback([=] { *action = [=] { return Register(*paths, *globals); }; });
+}
+
+}  // namespace pike::cli

@@ -1,0 +1,70 @@
+#include <vector>
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include "cli/commands/command.h"
+#include "cli/console.h"
+#include "cli/format.h"
+#include "cli/table.h"
+#include "common/base/clock.h"
+#include "common/base/text.h"
+
+namespace pike::cli {
+namespace {
+
+std::string DevicesText(const v1::WorkerRecord& worker) {
+  std::vector<std::string> names;
+  for (const v1::Device& device : worker.devices())
+    names.push_back(EscapeLine(device.gpu_class()));
+  return absl::StrJoin(names, ", ");
+}
+
+ExitCode Run(const GlobalOptions& globals) {
+  auto client = Connect(globals);
+  if (!client.ok())
+    return ReportFailure(client.status());
+  const auto workers = (*client)->ListWorkers();
+  if (!workers.ok())
+    return ReportFailure(workers.status());
+  const auto status = (*client)->GetStatus();
+  if (!status.ok())
+    return ReportFailure(status.status());
+  Table table({{"kind"},
+               {"state"},
+               {"busy"},
+               {"devices"},
+               {"torch"},
+               {"nvcc"},
+               {"sandbox"},
+               {"last seen", Table::Align::kRight},
+               {"id"}});
+  const int64_t now_ms = ToUnixMs(WallNow());
+  for (const v1::WorkerRecord& worker : workers->workers()) {
+    const std::chrono::milliseconds silence(
+        std::max<int64_t>(0, now_ms - worker.last_seen_unix_ms()));
+    table.AddRow({WorkerKindName(worker.kind()), WorkerStateName(worker.state()),
+                  absl::StrCat(worker.leases(), "/", worker.slots()), DevicesText(worker),
+                  EscapeLine(worker.toolchain().torch_version()),
+                  EscapeLine(worker.toolchain().nvcc_version()),
+                  EscapeLine(absl::StrJoin(worker.capabilities(), ",")), FormatDuration(silence),
+                  EscapeLine(worker.worker_id())});
+  }
+  Console console;
+  console.PrintResult(workers->workers().empty() ? "no workers\n" : table.Render());
+  console.PrintResult(absl::StrCat("\n", status->queued_compile(), " waiting to compile, ",
+                                   status->queued_run(), " waiting to run, ", status->leases(),
+                                   " leases, ", status->active_evaluations(), " active, ",
+                                   status->ended_evaluations(), " ended\n"));
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddWorkersCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
+  CLI::App* command = app->add_subcommand("workers", "List workers and the load");
+  command->footer("Example:\n  pike workers");
+  command->callback([=] { *action = [=] { return Run(*globals); }; });
+}
+
+}  // namespace pike::cli

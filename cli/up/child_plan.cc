@@ -1,0 +1,122 @@
+#include "cli/up/child_plan.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <absl/strings/match.h>
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+
+#include "cli/python_finder.h"
+#include "common/base/status_macros.h"
+#include "common/base/unique_fd.h"
+#include "common/service/runtime_dir.h"
+
+namespace pike::cli {
+namespace {
+
+constexpr int kProcesses = 3;
+constexpr int kPortMax = 65'535;
+
+// Whether something listens on the loopback port, as far as one can tell before the child binds it.
+bool IsPortBusy(int port) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0;
+}
+
+absl::Status ResolveMetrics(const std::string& base_port, UpSettings* settings) {
+  ASSIGN_OR_RETURN(const std::vector<int> ports, MetricsPorts(base_port));
+  if (ports.empty())
+    settings->metrics_addresses.assign(kProcesses, "off");
+  for (const int port : ports) {
+    const bool is_busy = port != 0 && IsPortBusy(port);
+    if (is_busy) {
+      settings->warnings.push_back(absl::StrCat("port ", port,
+                                                " is taken: metrics go to a free port "
+                                                "instead (choose with --metrics-base-port)"));
+    }
+    settings->metrics_addresses.push_back(absl::StrCat("127.0.0.1:", is_busy ? 0 : port));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ResolveTarget(const std::string& listen, UpSettings* settings) {
+  settings->target = listen.empty() ? service::DefaultTarget(settings->runtime_dir) : listen;
+  RETURN_IF_ERROR(service::CheckListenTarget(settings->target));
+  if (!absl::StartsWith(settings->target, "unix:") && absl::EndsWith(settings->target, ":0"))
+    return absl::InvalidArgumentError("--listen needs a port: clients could not find port 0");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
+                                            const std::string& runtime_dir) {
+  RETURN_IF_ERROR(CheckGpus(options.gpus));
+  UpSettings settings;
+  settings.compile_slots = options.compile_slots;
+  settings.gpu_slots = options.gpu_slots;
+  settings.cache_dir = options.cache_dir;
+  ASSIGN_OR_RETURN(settings.runtime_dir, service::OpenRuntimeDir(runtime_dir));
+  RETURN_IF_ERROR(ResolveTarget(options.listen, &settings));
+  ASSIGN_OR_RETURN(settings.state_dir, service::OpenStateDir(options.store));
+  ASSIGN_OR_RETURN(settings.coordinator, FindProgram("pike-coordinator"));
+  ASSIGN_OR_RETURN(settings.compile_worker, FindProgram("pike-compile-worker"));
+  ASSIGN_OR_RETURN(settings.gpu_worker, FindProgram("pike-gpu-worker"));
+  ASSIGN_OR_RETURN(settings.python, FindPython(options.python));
+  RETURN_IF_ERROR(ResolveMetrics(options.metrics_base_port, &settings));
+  return settings;
+}
+
+absl::StatusOr<std::vector<int>> MetricsPorts(const std::string& base_port) {
+  if (base_port == "off")
+    return std::vector<int>();
+  int base = 0;
+  if (!absl::SimpleAtoi(base_port, &base) || base < 0 || base > kPortMax - kProcesses) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--metrics-base-port wants a port number or \"off\", not \"", base_port, "\""));
+  }
+  if (base == 0)
+    return std::vector<int>(kProcesses, 0);
+  return std::vector<int>{base, base + 1, base + 2};
+}
+
+absl::Status CheckGpus(const std::string& gpus) {
+  if (gpus == "none" || gpus == "cpu" || gpus == "0")
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--gpus ", gpus,
+                                                 ": this version evaluates on the CPU "
+                                                 "only; use --gpus none"));
+}
+
+std::vector<ChildPlan> PlanChildren(const UpSettings& settings) {
+  const auto worker = [&settings](const std::string& name, const std::string& program, int slots,
+                                  const std::string& metrics_address) {
+    ChildPlan plan{name,
+                   {program, "--service", settings.target, "--runtime-dir", settings.runtime_dir,
+                    "--python", settings.python, "--metrics-address", metrics_address}};
+    if (slots > 0)
+      plan.argv.insert(plan.argv.end(), {"--slots", absl::StrCat(slots)});
+    if (!settings.cache_dir.empty())
+      plan.argv.insert(plan.argv.end(),
+                       {"--cache-dir", absl::StrCat(settings.cache_dir, "/", name)});
+    return plan;
+  };
+  return {
+      {"pike-coordinator",
+       {settings.coordinator, "--listen", settings.target, "--store", settings.state_dir,
+        "--runtime-dir", settings.runtime_dir, "--metrics-address", settings.metrics_addresses[0]}},
+      worker("pike-compile-worker", settings.compile_worker, settings.compile_slots,
+             settings.metrics_addresses[1]),
+      worker("pike-gpu-worker", settings.gpu_worker, settings.gpu_slots,
+             settings.metrics_addresses[2])};
+}
+
+}  // namespace pike::cli

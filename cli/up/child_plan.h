@@ -1,0 +1,62 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+namespace pike::cli {
+
+// What the user asked of `pike up`, as typed.
+struct UpOptions {
+  std::string gpus = "none";
+  int compile_slots = 0;  // 0: the worker decides by cores and memory
+  int gpu_slots = 0;      // 0: the worker decides by cores
+  std::string store;      // empty: the default state folder
+  std::string cache_dir;  // empty: the workers' default
+  std::string listen;     // empty: a Unix socket in the runtime folder
+  std::string python;
+  std::string metrics_base_port = "9464";  // or "off"
+  bool is_until_idle = false;
+  int idle_grace_s = 60;
+};
+
+// Everything `pike up` needs, found and checked.
+struct UpSettings {
+  std::string runtime_dir;
+  std::string state_dir;
+  std::string target;
+  std::string python;
+  std::string coordinator;  // program paths
+  std::string compile_worker;
+  std::string gpu_worker;
+  int compile_slots = 0;
+  int gpu_slots = 0;
+  std::string cache_dir;
+  // Addresses for --metrics-address, in the order coordinator, compile worker, GPU worker.
+  std::vector<std::string> metrics_addresses;
+  std::vector<std::string> warnings;
+};
+
+// One child: the coordinator first.
+struct ChildPlan {
+  std::string name;
+  std::vector<std::string> argv;
+};
+
+// Finds folders, programs and Python; makes the folders. Errors say what to do.
+absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
+                                            const std::string& runtime_dir);
+
+// Ports to try for the three processes: base, base + 1, base + 2. None for "off". InvalidArgument
+// if it is neither "off" nor a port.
+absl::StatusOr<std::vector<int>> MetricsPorts(const std::string& base_port);
+
+// InvalidArgument unless `gpus` names something this version can run.
+absl::Status CheckGpus(const std::string& gpus);
+
+// Command lines of the three processes.
+std::vector<ChildPlan> PlanChildren(const UpSettings& settings);
+
+}  // namespace pike::cli

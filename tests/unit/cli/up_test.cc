@@ -1,0 +1,99 @@
+#include <signal.h>
+
+#include <algorithm>
+
+#include "cli/up/child_plan.h"
+#include "cli/up/child_process.h"
+#include "cli/up/idle_policy.h"
+#include "cli/up/restart_policy.h"
+#include "tests/testing/catch.h"
+
+namespace pike::cli {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST_CASE("RestartPolicy: pauses double and end in giving up", "[cli]") {
+  RestartPolicy policy;
+  CHECK(policy.OnDeath(seconds(1)) == milliseconds(500));
+  CHECK(policy.OnDeath(seconds(1)) == milliseconds(1'000));
+  CHECK(policy.OnDeath(seconds(1)) == milliseconds(2'000));
+  CHECK(policy.OnDeath(seconds(1)) == milliseconds(4'000));
+  CHECK_FALSE(policy.OnDeath(seconds(1)).has_value());
+}
+
+TEST_CASE("RestartPolicy: a long life is forgiven", "[cli]") {
+  RestartPolicy policy;
+  for (int i = 0; i < 4; i++)
+    REQUIRE(policy.OnDeath(seconds(1)).has_value());
+  CHECK(policy.OnDeath(seconds(60)) == milliseconds(0));
+  CHECK(policy.OnDeath(seconds(1)) == milliseconds(500));
+}
+
+TEST_CASE("RestartPolicy: the pause is bounded", "[cli]") {
+  RestartPolicy::Limits limits;
+  limits.young_deaths_max = 20;
+  RestartPolicy policy(limits);
+  for (int i = 0; i < 18; i++)
+    policy.OnDeath(seconds(1));
+  CHECK(policy.OnDeath(seconds(1)) == limits.pause_max);
+}
+
+TEST_CASE("IdlePolicy: ends once work was done and none is left", "[cli]") {
+  const MonoTime start{};
+  IdlePolicy policy({seconds(60), seconds(3)});
+  CHECK_FALSE(policy.OnStatus(0, 7, start));
+  CHECK_FALSE(policy.OnStatus(2, 7, start + seconds(10)));
+  CHECK_FALSE(policy.OnStatus(0, 9, start + seconds(11)));
+  CHECK_FALSE(policy.OnStatus(1, 9, start + seconds(13)));  // the next thing came in time
+  CHECK_FALSE(policy.OnStatus(0, 10, start + seconds(20)));
+  CHECK(policy.OnStatus(0, 10, start + seconds(23)));
+}
+
+TEST_CASE("IdlePolicy: ends when nothing ever came", "[cli]") {
+  const MonoTime start{};
+  IdlePolicy policy({seconds(60), seconds(3)});
+  CHECK_FALSE(policy.OnStatus(0, 7, start));
+  CHECK_FALSE(policy.OnStatus(0, 7, start + seconds(59)));
+  CHECK(policy.OnStatus(0, 7, start + seconds(60)));
+}
+
+TEST_CASE("IdlePolicy: work too short to be seen counts", "[cli]") {
+  const MonoTime start{};
+  IdlePolicy policy({seconds(60), seconds(3)});
+  CHECK_FALSE(policy.OnStatus(0, 7, start));
+  CHECK(policy.OnStatus(0, 8, start + seconds(4)));
+}
+
+TEST_CASE("ChildPlan: metrics ports and GPUs", "[cli]") {
+  CHECK(*MetricsPorts("9464") == std::vector<int>{9464, 9465, 9466});
+  CHECK(*MetricsPorts("0") == std::vector<int>{0, 0, 0});
+  CHECK(MetricsPorts("off")->empty());
+  CHECK_FALSE(MetricsPorts("65535").ok());
+  CHECK_FALSE(MetricsPorts("-1").ok());
+  CHECK_FALSE(MetricsPorts("on").ok());
+  CHECK(CheckGpus("none").ok());
+  CHECK_FALSE(CheckGpus("0,1").ok());
+  CHECK_FALSE(CheckGpus("all").ok());
+}
+
+TEST_CASE("ChildPlan: the coordinator comes first and workers get their slots", "[cli]") {
+  UpSettings settings;
+  settings.target = "unix:/r/pike.sock";
+  settings.compile_slots = 3;
+  settings.metrics_addresses = {"off", "off", "off"};
+  const auto children = PlanChildren(settings);
+  REQUIRE(children.size() == 3);
+  CHECK(children[0].name == "pike-coordinator");
+  const auto& argv = children[1].argv;
+  CHECK(std::find(argv.begin(), argv.end(), "3") != argv.end());
+  CHECK(std::find(argv.begin(), argv.end(), settings.target) != argv.end());
+}
+
+TEST_CASE("ChildProcess: its end says how it ended", "[cli]") {
+  CHECK(ProcessEnd{3, 0}.ToText() == "exit status 3");
+  CHECK(ProcessEnd{0, SIGKILL}.ToText() == "signal 9 (KILL)");
+  CHECK_FALSE(ChildProcess::Start({"/nowhere/pike-coordinator"}).ok());
+}
+
+}  // namespace pike::cli
