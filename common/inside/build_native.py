@@ -58,7 +58,8 @@ def compiler_version(cxx: str) -> str:
         done = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise BuildFailed(f"no C++ compiler {cxx!r}: apt install g++ ({error})") from None
-    return done.stdout.splitlines()[0]
+    # Without the program's own name: c++ and g++ are one.
+    return done.stdout.splitlines()[0].split(" ", 1)[-1]
 
 
 def digest_of(cxx: str, source_dir: str, torch_dir: str) -> str:

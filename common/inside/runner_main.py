@@ -12,6 +12,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import functools
 import gc
 import importlib
+import shutil
 import sys
 import time
 from typing import Any, Dict, List, Tuple
@@ -72,6 +73,9 @@ def load(order: Dict[str, Any]) -> Tuple[str, Any]:
             failure.where = "task"
             raise
     path = order["path"]
+    if "source_path" in order:
+        # Handed in read-only; the candidate gets a copy in a folder that it may write to.
+        shutil.copyfile(order["source_path"], path)
     sys.argv = [path]
     os.chdir(os.path.dirname(path) or ".")
     module = loader.load_file(path, "pike_candidate")
