@@ -137,6 +137,11 @@ class WorkerClient::Loop {
     return held_leases_;
   }
 
+  absl::Status end_status() const {
+    MutexLock lock(&mutex_);
+    return end_status_;
+  }
+
   bool WaitUntilEnded(MonoTime deadline) const {
     MutexLock lock(&mutex_);
     while (!is_ended_) {
@@ -244,14 +249,16 @@ class WorkerClient::Loop {
     changed_.NotifyAll();
   }
   void Do(SessionEnded& ended) {
+    const absl::Status status =
+        ended.refusal.empty() ? absl::OkStatus() : absl::FailedPreconditionError(ended.refusal);
     {
       MutexLock lock(&mutex_);
       is_ended_ = true;
+      end_status_ = status;
       changed_.NotifyAll();
     }
     if (callbacks_.on_ended)
-      callbacks_.on_ended(ended.refusal.empty() ? absl::OkStatus()
-                                                : absl::FailedPreconditionError(ended.refusal));
+      callbacks_.on_ended(status);
   }
 
   void Break() {
@@ -328,6 +335,7 @@ class WorkerClient::Loop {
   std::string session_id_ ABSL_GUARDED_BY(mutex_);
   size_t held_leases_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status end_status_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_request_id_ ABSL_GUARDED_BY(mutex_) = 0;
   // Builds that are waited for; a value once the reply is there.
   std::map<uint64_t, std::optional<v1::BuildReply>> builds_ ABSL_GUARDED_BY(mutex_);
@@ -368,6 +376,9 @@ void WorkerClient::Abandon(const std::string& reason) {
 }
 bool WorkerClient::WaitUntilEnded(MonoTime deadline) const {
   return loop_->WaitUntilEnded(deadline);
+}
+absl::Status WorkerClient::end_status() const {
+  return loop_->end_status();
 }
 void WorkerClient::Stop() {
   loop_->Stop();

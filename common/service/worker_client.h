@@ -59,6 +59,9 @@ class WorkerClient {
   void Abandon(const std::string& reason);
   // Waits until the session has ended (drained or refused); false if `deadline` passed first.
   bool WaitUntilEnded(MonoTime deadline) const;
+  // How the session ended: OK after a drain or before its end, FailedPrecondition if it was
+  // refused.
+  absl::Status end_status() const;
   // Drops the stream and joins. What was not acknowledged is the coordinator's to retry.
   void Stop();
 

@@ -1,0 +1,296 @@
+#include "gpu_worker/supervisor/evaluation.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/errno_status.h"
+#include "gpu_worker/supervisor/json_frame.h"
+#include "gpu_worker/supervisor/judge_result.h"
+
+namespace pike::gpu {
+namespace {
+
+using std::chrono::milliseconds;
+
+// What the judge may take beyond the deadlines it enforces itself.
+constexpr milliseconds kJudgeGrace{30'000};
+constexpr milliseconds kPumpMax{1'000};
+
+milliseconds Ms(uint32_t value) {
+  return milliseconds(value);
+}
+
+absl::StatusOr<std::pair<UniqueFd, UniqueFd>> CallChannel() {
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return ErrnoStatus(errno, "socketpair");
+  return std::make_pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
+}
+
+double MsOf(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+}  // namespace
+
+Evaluation::Evaluation(const EvaluationContext& context, const EvaluationRequest& request,
+                       std::function<void(v1::Stage)> on_stage, std::stop_token stop)
+    : context_(context),
+      request_(request),
+      on_stage_(std::move(on_stage)),
+      stop_(std::move(stop)),
+      builds_(context.broker, &wake_) {}
+
+EvaluationReport Evaluation::Run() {
+  const std::stop_callback wake(stop_, [this] { wake_.Wake(); });
+  const v1::Policy& policy = request_.policy;
+  const MonoTime start = MonoNow();
+  on_stage_(v1::STAGE_PREPARE);
+  OpenBench();
+  if (!seen_)
+    LoadRunners();
+  // The judge's own reference runs beside the two runners in each call.
+  const milliseconds call = Ms(policy.call_timeout_ms());
+  if (!seen_)
+    Operate(Phase::kFirstCall, "first_call", {{"type", "first_call"}},
+            Ms(policy.first_call_timeout_ms()) * 2 + call + kJudgeGrace);
+  const MonoTime prepared = MonoNow();
+  report_.times.set_prepare_ms(ToMs(prepared - start) - report_.times.lock_wait_ms());
+  if (!seen_) {
+    on_stage_(v1::STAGE_VERIFY);
+    const double waited = report_.times.lock_wait_ms();
+    Operate(Phase::kVerify, "verify", {{"type", "verify"}, {"calls", policy.correctness_trials()}},
+            call * 3 * policy.correctness_trials() + kJudgeGrace);
+    report_.times.set_verify_ms(ToMs(MonoNow() - prepared) -
+                                (report_.times.lock_wait_ms() - waited));
+  }
+  if (!seen_) {
+    on_stage_(v1::STAGE_MEASURE);
+    const MonoTime verified = MonoNow();
+    const double waited = report_.times.lock_wait_ms();
+    Operate(Phase::kMeasure, "measure",
+            {{"type", "measure"},
+             {"warmup_calls", policy.warmup_calls()},
+             {"timed_calls_max", policy.timed_calls_max()},
+             {"timed_ms_max", policy.timed_ms_max()}},
+            call * 3 * (policy.warmup_calls() + 1) + Ms(policy.timed_ms_max()) * 8 + kJudgeGrace);
+    report_.times.set_measure_ms(ToMs(MonoNow() - verified) -
+                                 (report_.times.lock_wait_ms() - waited));
+  }
+  if (!seen_)
+    Finish();
+  CleanUp();
+  return std::move(report_);
+}
+
+void Evaluation::OpenBench() {
+  bench_ = context_.benches->Take(request_.task.version);
+  if (bench_)
+    return;
+  absl::StatusOr<sandbox::WarmSandbox> warm =
+      context_.node->TakeJudge(MonoNow() + context_.node->options().ready_timeout);
+  if (!warm.ok()) {
+    SeeEnvironment(Phase::kLoad, warm.status());
+    return;
+  }
+  bench_ = std::make_unique<Bench>(context_.node, request_.task.version, *std::move(warm));
+  const absl::Status handed = bench_->HandIn(request_.task);
+  if (!handed.ok()) {
+    SeeEnvironment(Phase::kLoad, handed);
+    return;
+  }
+  const milliseconds timeout = Ms(request_.policy.load_timeout_ms()) +
+                               Ms(request_.policy.first_call_timeout_ms()) + kJudgeGrace;
+  const std::optional<nlohmann::json> answer =
+      Ask({{"type", "open_task"},
+           {"path", absl::StrCat(kInsideInputDir, "/task.py")},
+           {"weight_seed", request_.task.weight_seed},
+           {"entry", request_.task.entry_reference}},
+          {}, timeout);
+  if (!answer || TextOf(*answer, "type") == "task_ready")
+    return;
+  is_bench_good_ = false;
+  Observation seen;
+  seen.event = Event::kTaskFailed;
+  seen.side = Side::kJudge;
+  seen.error_type = TextOf(*answer, "error_type");
+  seen.text = TextOf(*answer, "text");
+  See(std::move(seen));
+}
+
+bool Evaluation::TakeRunner(Side side, const UniqueFd& call_channel,
+                            std::unique_ptr<RunnerLink>* link) {
+  const bool is_candidate = side == Side::kCandidate;
+  // The reference always gets the node's own limit: it is the task's, not the policy's, subject.
+  const auto limit = static_cast<int64_t>(is_candidate ? request_.policy.memory_bytes_max() : 0);
+  absl::StatusOr<sandbox::WarmSandbox> warm =
+      context_.node->TakeRunner(limit, MonoNow() + context_.node->options().ready_timeout);
+  if (!warm.ok()) {
+    SeeEnvironment(Phase::kLoad, warm.status());
+    return false;
+  }
+  *link = std::make_unique<RunnerLink>(side, context_.node, *std::move(warm));
+  LoadOrder order;
+  order.source = is_candidate ? request_.candidate_source : request_.task.source;
+  order.entries = is_candidate ? std::vector<std::string>{"ModelNew", "Model"}
+                               : std::vector<std::string>{request_.task.entry_reference};
+  order.task_source = request_.task.source;
+  order.weight_seed = request_.task.weight_seed;
+  const absl::Status sent = (*link)->Load(order, call_channel);
+  if (!sent.ok()) {
+    SeeEnvironment(Phase::kLoad, sent);
+    return false;
+  }
+  (is_candidate ? candidate_load_ : reference_load_)
+      .emplace(MonoNow(), Ms(request_.policy.load_timeout_ms()));
+  return true;
+}
+
+void Evaluation::LoadRunners() {
+  absl::StatusOr<std::pair<UniqueFd, UniqueFd>> candidate_channel = CallChannel();
+  absl::StatusOr<std::pair<UniqueFd, UniqueFd>> reference_channel = CallChannel();
+  for (const absl::Status& status : {candidate_channel.status(), reference_channel.status()}) {
+    if (!status.ok()) {
+      SeeEnvironment(Phase::kLoad, status);
+      return;
+    }
+  }
+  if (!TakeRunner(Side::kReference, reference_channel->second, &reference_) ||
+      !TakeRunner(Side::kCandidate, candidate_channel->second, &candidate_))
+    return;
+  // Only the runners hold their ends now: their death is an end of file for the judge.
+  candidate_channel->second.Reset();
+  reference_channel->second.Reset();
+  while (!seen_ && !(is_candidate_loaded_ && is_reference_loaded_))
+    Pump(MonoNow() + kPumpMax);
+  candidate_load_.reset();
+  reference_load_.reset();
+  if (!seen_)
+    Begin({std::move(candidate_channel->first), std::move(reference_channel->first)});
+}
+
+void Evaluation::Begin(std::pair<UniqueFd, UniqueFd> judge_ends) {
+  const v1::Policy& policy = request_.policy;
+  const std::optional<nlohmann::json> answer =
+      Ask({{"type", "begin"},
+           {"atol", policy.atol()},
+           {"rtol", policy.rtol()},
+           {"first_call_timeout_ms", policy.first_call_timeout_ms()},
+           {"call_timeout_ms", policy.call_timeout_ms()}},
+          {judge_ends.first.get(), judge_ends.second.get()},
+          Ms(policy.load_timeout_ms()) + kJudgeGrace);
+  if (!answer)
+    return;
+  is_begun_ = true;
+  if (TextOf(*answer, "type") == "begun")
+    return;
+  Observation seen;
+  seen.event = Event::kTaskFailed;
+  seen.side = Side::kJudge;
+  seen.error_type = TextOf(*answer, "error_type");
+  seen.text = TextOf(*answer, "text");
+  See(std::move(seen));
+}
+
+void Evaluation::Operate(Phase phase, const char* name, nlohmann::json request,
+                         milliseconds watchdog) {
+  phase_ = phase;
+  Operation operation{phase, name, PausableDeadline(MonoNow(), watchdog), {}, {}, {}};
+  if (!TakeLock(&operation))
+    return;
+  operation.watchdog = PausableDeadline(MonoNow(), watchdog);
+  operation_.emplace(std::move(operation));
+  answer_.reset();
+  if (!bench_->Send(request).ok())
+    SeeJudge(Event::kProcessGone);
+  while (!seen_ && !answer_)
+    Pump(MonoNow() + kPumpMax);
+  DropLock(&*operation_);
+  RecordLock(*operation_);
+  operation_.reset();
+  if (!answer_) {
+    is_bench_good_ = false;  // it is in the middle of something
+    return;
+  }
+  Observation seen = ObservationOfResult(*answer_, phase);
+  if (answer_->contains("correctness"))
+    report_.correctness = CorrectnessOfResult(*answer_);
+  answer_.reset();
+  report_.seen.samples = seen.samples;
+  if (seen.event != Event::kDone)
+    See(std::move(seen));
+}
+
+void Evaluation::Finish() {
+  phase_ = Phase::kFinish;
+  const std::optional<nlohmann::json> answer = Ask({{"type", "end"}}, {}, kJudgeGrace);
+  if (!answer)
+    return;
+  is_begun_ = false;
+  Observation seen;
+  seen.phase = Phase::kFinish;
+  seen.event = Event::kDone;
+  seen.text = TextOf(*answer, "violation");
+  if (!seen.text.empty()) {
+    seen.event = Event::kViolation;
+    seen.side = Side::kCandidate;
+  }
+  seen.samples = report_.seen.samples;
+  See(std::move(seen));
+}
+
+bool Evaluation::TakeLock(Operation* operation) {
+  const MonoTime start = MonoNow();
+  absl::StatusOr<DeviceLock::Hold> hold = context_.lock->Acquire(stop_);
+  operation->waited += MonoNow() - start;
+  if (hold.ok()) {
+    operation->hold.emplace(*std::move(hold));
+    return true;
+  }
+  Observation seen;
+  seen.event = absl::IsCancelled(hold.status()) ? Event::kCancelled : Event::kEnvironment;
+  seen.phase = operation->phase;
+  seen.text = std::string(hold.status().message());
+  See(std::move(seen));
+  return false;
+}
+
+void Evaluation::DropLock(Operation* operation) {
+  if (!operation->hold)
+    return;
+  operation->held += MonoNow() - operation->hold->since();
+  operation->hold.reset();
+}
+
+void Evaluation::RecordLock(const Operation& operation) {
+  v1::LockTime* time = report_.times.add_locks();
+  time->set_operation(operation.name);
+  time->set_wait_ms(MsOf(operation.waited));
+  time->set_held_ms(MsOf(operation.held));
+  report_.times.set_lock_wait_ms(report_.times.lock_wait_ms() + time->wait_ms());
+  if (context_.on_lock)
+    context_.on_lock(operation.name, time->wait_ms() / 1e3, time->held_ms() / 1e3);
+}
+
+std::optional<nlohmann::json> Evaluation::Ask(const nlohmann::json& request,
+                                              const std::vector<int>& fds, milliseconds timeout) {
+  answer_.reset();
+  if (!bench_->Send(request, fds).ok()) {
+    SeeJudge(Event::kProcessGone);
+    return std::nullopt;
+  }
+  const MonoTime deadline = MonoNow() + timeout;
+  while (!seen_ && !answer_) {
+    Pump(std::min(deadline, MonoNow() + kPumpMax));
+    if (!seen_ && !answer_ && MonoNow() >= deadline)
+      SeeJudge(Event::kJudgeStuck);
+  }
+  if (!answer_)
+    is_bench_good_ = false;  // it is in the middle of something
+  return std::exchange(answer_, std::nullopt);
+}
+
+}  // namespace pike::gpu

@@ -1,0 +1,102 @@
+#include "gpu_worker/supervisor/node.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/build/local_builder.h"
+
+namespace pike::gpu {
+namespace {
+
+constexpr char kInsideScriptsDir[] = "/pike/inside";
+constexpr char kInsideNativeDir[] = "/pike/native";
+constexpr int kChannelFd = 3;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Node>> Node::Create(NodeOptions options,
+                                                   sandbox::SandboxHost* host) {
+  // Sandboxes want clean absolute paths; people type others.
+  for (std::string* path : {&options.share_dir, &options.native_dir, &options.runtime_dir}) {
+    std::error_code error;
+    const std::filesystem::path clean = std::filesystem::canonical(*path, error);
+    if (error)
+      return absl::NotFoundError(absl::StrCat(*path, ": ", error.message()));
+    *path = clean.string();
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<WorkFolder> folder, WorkFolder::Create(options.runtime_dir));
+  if (options.threads <= 0)
+    options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return std::unique_ptr<Node>(new Node(std::move(options), host, std::move(folder)));
+}
+
+Node::Node(NodeOptions options, sandbox::SandboxHost* host, std::unique_ptr<WorkFolder> folder)
+    : options_(std::move(options)), host_(host), folder_(std::move(folder)) {
+  sandbox::WarmPoolOptions pool;
+  pool.channel_fd = kChannelFd;
+  pool.ready_timeout = options_.ready_timeout;
+  pool.ready_target = options_.runners_ready;
+  runners_ = std::make_unique<sandbox::WarmPool>(
+      host_, [this] { return MakeSpec(Role::kRunner, options_.runner_memory_bytes_max); }, pool);
+  pool.ready_target = options_.judges_ready;
+  judges_ = std::make_unique<sandbox::WarmPool>(
+      host_, [this] { return MakeSpec(Role::kJudge, options_.judge_memory_bytes_max); }, pool);
+}
+
+absl::StatusOr<sandbox::SandboxSpec> Node::MakeSpec(Role role, int64_t memory_bytes_max) {
+  const bool is_judge = role == Role::kJudge;
+  sandbox::SandboxSpec spec;
+  spec.name = absl::StrCat(is_judge ? "judge-" : "runner-", ++last_number_);
+  RETURN_IF_ERROR(folder_->Make(spec.name));
+  const build::ToolchainPaths& paths = options_.toolchain.paths;
+  spec.argv = {paths.python, "-s", "-P",
+               absl::StrCat(kInsideScriptsDir, is_judge ? "/judge_main.py" : "/runner_main.py")};
+  const std::string threads = absl::StrCat(options_.threads);
+  spec.environment = {{"PIKE_FRAME_FD", absl::StrCat(kChannelFd)},
+                      {"PIKE_NATIVE_DIR", kInsideNativeDir},
+                      {"OMP_NUM_THREADS", threads},
+                      {"MKL_NUM_THREADS", threads},
+                      {"PYTHONDONTWRITEBYTECODE", "1"},
+                      // No device is handed in; asking the driver for one only takes time.
+                      {"CUDA_VISIBLE_DEVICES", ""}};
+  spec.working_folder = kInsideWorkDir;
+  for (const std::string& folder : build::ToolchainFolders(paths, /*with_cuda=*/false))
+    spec.read_only_binds.push_back({folder, folder});
+  spec.read_only_binds.push_back({options_.share_dir + "/inside", kInsideScriptsDir});
+  spec.read_only_binds.push_back({options_.native_dir, kInsideNativeDir});
+  spec.read_only_binds.push_back({folder_->PathOf(spec.name), kInsideInputDir});
+  spec.tmpfs.push_back({kInsideWorkDir, options_.work_bytes_max});
+  spec.tmp_bytes_max = options_.work_bytes_max;
+  spec.limits.memory_bytes_max = memory_bytes_max;
+  // Buffers of inputs and outputs are files to the kernel.
+  spec.limits.file_bytes_max = std::max(memory_bytes_max, spec.limits.file_bytes_max);
+  return spec;
+}
+
+absl::StatusOr<sandbox::WarmSandbox> Node::TakeRunner(int64_t memory_bytes_max, MonoTime deadline) {
+  if (memory_bytes_max == 0 || memory_bytes_max == options_.runner_memory_bytes_max)
+    return runners_->Take(deadline);
+  sandbox::WarmPoolOptions once;
+  once.channel_fd = kChannelFd;
+  once.ready_timeout = options_.ready_timeout;
+  once.ready_target = 0;
+  sandbox::WarmPool cold(
+      host_, [this, memory_bytes_max] { return MakeSpec(Role::kRunner, memory_bytes_max); }, once);
+  return cold.Take(deadline);
+}
+
+absl::StatusOr<sandbox::WarmSandbox> Node::TakeJudge(MonoTime deadline) {
+  return judges_->Take(deadline);
+}
+
+absl::Status Node::HandIn(const sandbox::Sandbox& to, const std::string& file,
+                          const std::string& bytes) const {
+  return folder_->Put(to.name(), file, bytes);
+}
+
+}  // namespace pike::gpu

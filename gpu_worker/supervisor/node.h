@@ -1,0 +1,73 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/build/toolchain.h"
+#include "common/sandbox/sandbox_host.h"
+#include "common/sandbox/spec.h"
+#include "common/sandbox/warm_pool.h"
+#include "gpu_worker/supervisor/work_folder.h"
+
+namespace pike::gpu {
+
+// Where things lie inside a judge's or runner's sandbox.
+inline constexpr char kInsideInputDir[] = "/pike/in";  // read-only: what the supervisor hands in
+inline constexpr char kInsideWorkDir[] = "/work";      // writable, private, in memory
+
+// What judges and runners on this node are made of.
+struct NodeOptions {
+  build::ProbedToolchain toolchain;
+  std::string share_dir;    // holds inside/
+  std::string native_dir;   // holds the native parts for this toolchain
+  std::string runtime_dir;  // locks and work folders
+  int64_t runner_memory_bytes_max = int64_t{8} << 30;
+  int64_t judge_memory_bytes_max = int64_t{12} << 30;
+  int64_t work_bytes_max = int64_t{1} << 30;  // of a sandbox's own files
+  int threads = 0;           // OMP_NUM_THREADS of judge and runners; 0: one per core
+  size_t runners_ready = 2;  // warm runners kept; each costs one torch's memory
+  size_t judges_ready = 1;
+  std::chrono::milliseconds ready_timeout{180'000};  // to import torch
+};
+
+// Starts judges and runners on this node: warm pools of single-use sandboxes, each with an input
+// folder of its own. Thread-safe. Ownership: `host` must outlive it.
+class Node {
+ public:
+  static absl::StatusOr<std::unique_ptr<Node>> Create(NodeOptions options,
+                                                      sandbox::SandboxHost* host);
+
+  // A warm runner. `memory_bytes_max` 0 is the node's own limit; another limit starts a cold one.
+  absl::StatusOr<sandbox::WarmSandbox> TakeRunner(int64_t memory_bytes_max, MonoTime deadline);
+  absl::StatusOr<sandbox::WarmSandbox> TakeJudge(MonoTime deadline);
+
+  // Makes `bytes` readable in the sandbox as kInsideInputDir/`file`.
+  absl::Status HandIn(const sandbox::Sandbox& to, const std::string& file,
+                      const std::string& bytes) const;
+  // Frees what belongs to a sandbox that has ended.
+  void Forget(const sandbox::Sandbox& ended) const { folder_->Remove(ended.name()); }
+
+  const NodeOptions& options() const { return options_; }
+  sandbox::SandboxHost* host() const { return host_; }
+
+ private:
+  enum class Role { kRunner, kJudge };
+
+  Node(NodeOptions options, sandbox::SandboxHost* host, std::unique_ptr<WorkFolder> folder);
+  absl::StatusOr<sandbox::SandboxSpec> MakeSpec(Role role, int64_t memory_bytes_max);
+
+  const NodeOptions options_;
+  sandbox::SandboxHost* const host_;
+  const std::unique_ptr<WorkFolder> folder_;
+  std::atomic<uint64_t> last_number_{0};
+  // Last: their threads use what is above.
+  std::unique_ptr<sandbox::WarmPool> runners_;
+  std::unique_ptr<sandbox::WarmPool> judges_;
+};
+
+}  // namespace pike::gpu

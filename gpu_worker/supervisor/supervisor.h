@@ -1,0 +1,62 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/base/clock.h"
+#include "common/build/broker.h"
+#include "gpu_worker/supervisor/bench.h"
+#include "gpu_worker/supervisor/device_lock.h"
+#include "gpu_worker/supervisor/evaluation.h"
+#include "gpu_worker/supervisor/node.h"
+#include "pike/v1/types.pb.h"
+#include "pike/v1/worker.pb.h"
+
+namespace pike::gpu {
+
+struct SupervisorOptions {
+  v1::Device device;
+  std::string worker_id;  // for evidence
+  // Judges kept for their task's next candidate; each costs a torch and the task's weights.
+  size_t benches_idle_max = 2;
+  std::chrono::milliseconds bench_idle_time_max{120'000};
+  // For metrics: an operation's use of the device lock, in seconds. May be empty.
+  std::function<void(absl::string_view operation, double wait_s, double held_s)> on_lock;
+};
+
+// Evaluates candidates on one device: owns its lock and its judges, and derives the verdicts.
+// Threads: Evaluate from several at once. Ownership: `node` and `broker` must outlive it.
+class Supervisor {
+ public:
+  static absl::StatusOr<std::unique_ptr<Supervisor>> Create(SupervisorOptions options, Node* node,
+                                                            build::Broker* broker);
+
+  // Checks and times one candidate. The result lacks only its lease's name: a verdict, or an
+  // InfraFailure. A failure of ours (a judge that died, say) is tried once more with new processes
+  // before it is reported. `on_stage` is called on this thread. After a stop request it returns
+  // soon; its result is then worthless.
+  v1::LeaseResult Evaluate(const EvaluationRequest& request,
+                           const std::function<void(v1::Stage)>& on_stage,
+                           const std::stop_token& stop);
+
+  // Closes judges that were idle for too long. Call now and then.
+  void CloseIdle(MonoTime now) { benches_.CloseIdle(now); }
+
+ private:
+  Supervisor(SupervisorOptions options, Node* node, build::Broker* broker,
+             std::unique_ptr<DeviceLock> lock);
+
+  const SupervisorOptions options_;
+  Node* const node_;
+  build::Broker* const broker_;
+  const std::unique_ptr<DeviceLock> lock_;
+  BenchShelf benches_;
+};
+
+}  // namespace pike::gpu
