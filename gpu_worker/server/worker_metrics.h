@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "pike/v1/types.pb.h"
+
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
+
+namespace pike::gpu {
+
+// This worker's time series. Thread-safe. `registry` must outlive it.
+class WorkerMetrics {
+ public:
+  WorkerMetrics(prometheus::Registry* registry, std::string device);
+  ~WorkerMetrics();
+
+  void ObserveLock(absl::string_view operation, double wait_s, double held_s);
+  void ObserveStages(const v1::StageTimes& times);
+  void ObserveBuild(absl::string_view outcome, double seconds);
+  void SetSlots(size_t slots);
+  void AddBusySlots(int change);
+
+ private:
+  struct Families;
+  const std::string device_;
+  const std::unique_ptr<Families> families_;
+};
+
+}  // namespace pike::gpu
