@@ -199,6 +199,8 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT,
 }  // namespace
 }  // namespace pike::gpu
 
+// Python looks for this name.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 PyMODINIT_FUNC PyInit__pike_judge() {
   return PyModule_Create(&pike::gpu::module);
 }

@@ -14,6 +14,7 @@ namespace pike::gpu {
 namespace {
 
 constexpr int kDepthMax = 16;
+constexpr std::size_t kClosingBytesMax = 64;  // for the brackets that are still open
 
 std::string TypeName(PyObject* object) {
   const PythonRef name(
@@ -182,7 +183,7 @@ bool CallOutputs::CollectScalar(PyObject* object, const std::string& path) {
     return Fail(CallStatus::kUnsupported, path,
                 "expected a tensor, got an object of type " + TypeName(object));
   }
-  if (text_.size() > kTextBytesMax - 2 * kDepthMax)
+  if (text_.size() > kTextBytesMax - kClosingBytesMax)
     return Fail(CallStatus::kUnsupported, path, "too many values");
   return true;
 }
