@@ -16,7 +16,7 @@ SOURCE_DIR = os.environ["PIKE_SOURCE_DIR"]
 INSIDE_DIR = os.path.join(SOURCE_DIR, "common", "inside")
 NATIVE_DIR = os.environ["PIKE_NATIVE_DIR"]
 WEIGHT_SEED = 42
-SECONDS_MAX = 50
+SECONDS_MAX = 150
 sys.path.insert(0, INSIDE_DIR)
 
 import frames
