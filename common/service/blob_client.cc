@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include <absl/strings/str_cat.h>
 #include <grpcpp/grpcpp.h>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/log.h"

@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
+
 #include "common/base/text.h"
 
 namespace pike::service {

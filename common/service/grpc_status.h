@@ -1,8 +1,7 @@
 #pragma once
 
+#include <absl/status/status.h>
 #include <grpcpp/support/status.h>
-
-#include "absl/status/status.h"
 
 namespace pike::service {
 

@@ -4,11 +4,11 @@
 
 #include <exception>
 
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
 #include <prometheus/exposer.h>
 #include <prometheus/registry.h>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"

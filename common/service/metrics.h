@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
 
 namespace prometheus {
 class Exposer;

@@ -6,11 +6,12 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include <absl/strings/ascii.h>
+#include <absl/strings/match.h>
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/string_view.h>
+
 #include "common/base/errno_status.h"
 #include "common/base/file.h"
 #include "common/base/status_macros.h"

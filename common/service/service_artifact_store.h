@@ -3,9 +3,10 @@
 #include <optional>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
 #include "common/build/artifact_store.h"
 #include "common/service/artifact_client.h"
 #include "common/service/blob_client.h"

@@ -1,21 +1,18 @@
 #include "common/service/worker_client.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <deque>
 #include <map>
 #include <optional>
-#include <random>
 #include <thread>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include <absl/strings/str_cat.h>
 #include <grpcpp/grpcpp.h>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/mailbox.h"
 #include "common/base/mutex.h"
@@ -382,23 +379,6 @@ absl::Status WorkerClient::end_status() const {
 }
 void WorkerClient::Stop() {
   loop_->Stop();
-}
-
-std::string HostName() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0')
-    return "unknown";
-  return name;
-}
-
-std::string MakeWorkerId(const std::string& kind) {
-  std::string host = HostName().substr(0, 24);
-  for (char& c : host) {
-    if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') && c != '-')
-      c = '-';
-  }
-  std::random_device random;
-  return absl::StrCat(kind, "-", host, "-", ::getpid(), "-", absl::Hex(random(), absl::kZeroPad8));
 }
 
 }  // namespace pike::service

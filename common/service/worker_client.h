@@ -4,8 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
 #include "common/base/clock.h"
 #include "common/service/worker_session.h"
 

@@ -5,7 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/text.h"
 
 namespace pike::gpu {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <optional>
 
+#include <absl/strings/str_cat.h>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/sandbox/result_file.h"

@@ -7,8 +7,7 @@
 #include <thread>
 
 #include <CLI/CLI.hpp>
-
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
 
 namespace pike::gpu {
 namespace {

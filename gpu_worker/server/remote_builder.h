@@ -4,7 +4,8 @@
 #include <stop_token>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/build/builder.h"
 #include "common/service/blob_client.h"
 #include "common/service/worker_client.h"

@@ -8,7 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/build/broker.h"

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "absl/status/status.h"
+#include <absl/status/status.h>
+
 #include "common/service/stop_signal.h"
 #include "gpu_worker/server/options.h"
 

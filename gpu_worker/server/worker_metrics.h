@@ -4,7 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
+
 #include "pike/v1/types.pb.h"
 
 namespace prometheus {

@@ -11,10 +11,10 @@
 #include <variant>
 #include <vector>
 
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 #include <nlohmann/json.hpp>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/sandbox/warm_pool.h"

@@ -7,7 +7,8 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/errno_status.h"
 #include "common/base/status_macros.h"
 #include "common/service/runtime_dir.h"

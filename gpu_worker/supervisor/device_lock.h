@@ -5,8 +5,9 @@
 #include <stop_token>
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/unique_fd.h"

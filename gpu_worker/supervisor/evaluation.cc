@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/errno_status.h"
 #include "gpu_worker/supervisor/json_frame.h"
 #include "gpu_worker/supervisor/judge_result.h"

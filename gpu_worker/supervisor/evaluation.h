@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include <absl/status/status.h>
+#include <absl/strings/string_view.h>
 #include <nlohmann/json.hpp>
 
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "common/base/clock.h"
 #include "common/base/unique_fd.h"
 #include "common/build/broker.h"

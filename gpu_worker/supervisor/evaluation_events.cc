@@ -7,7 +7,8 @@
 #include <utility>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/text.h"
 #include "common/build/build_frame.h"
 #include "common/build/build_record.h"

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 #include <nlohmann/json.hpp>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "common/base/clock.h"
 #include "common/sandbox/frame_channel.h"
 

@@ -4,7 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/text.h"
 #include "gpu_worker/core/statistics.h"
 #include "gpu_worker/supervisor/json_frame.h"

@@ -7,7 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/base/mutex.h"
 #include "common/build/broker.h"
 #include "gpu_worker/core/observation.h"

@@ -6,7 +6,8 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/status_macros.h"
 #include "common/build/local_builder.h"
 

@@ -6,8 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
 #include "common/build/toolchain.h"
 #include "common/sandbox/sandbox_host.h"
 #include "common/sandbox/spec.h"

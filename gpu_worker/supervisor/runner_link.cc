@@ -3,7 +3,8 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/status_macros.h"
 #include "common/build/build_frame.h"
 #include "gpu_worker/supervisor/json_frame.h"

@@ -6,10 +6,10 @@
 #include <variant>
 #include <vector>
 
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 #include <nlohmann/json.hpp>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/unique_fd.h"
 #include "common/build/build_request.h"

@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "gpu_worker/core/verdict.h"

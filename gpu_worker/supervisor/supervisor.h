@@ -7,8 +7,9 @@
 #include <stop_token>
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
 #include "common/base/clock.h"
 #include "common/build/broker.h"
 #include "gpu_worker/supervisor/bench.h"

@@ -10,8 +10,9 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+
 #include "common/base/errno_status.h"
 #include "common/base/file.h"
 #include "common/base/status_macros.h"
