@@ -112,6 +112,8 @@ void AddUpCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
       ->check(CLI::Range(1, 64));
   command->add_option("--store", options->store,
                       "State folder (default: XDG_DATA_HOME/pike, ~/.local/share/pike)");
+  command->add_option("--cache-dir", options->cache_dir,
+                      "Folder of builds and native parts (default: in the default state folder)");
   command->add_option(
       "--listen", options->listen,
       "unix:/absolute/path, or 127.0.0.1:port (loopback only, until certificates exist; "
