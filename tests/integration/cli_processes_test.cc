@@ -106,8 +106,9 @@ void CheckVerdicts(const Up& up, const std::vector<std::string>& candidates,
     if (expectation.needs_gpu)
       continue;
     const std::string number = fs::path(path).filename().string().substr(0, 2);
-    std::vector<std::string> command = {"eval",    task.empty() ? number : task,   path, "--json",
-                                        "--tasks", SourceDir() + "/examples/tasks"};
+    std::vector<std::string> command = {
+        "eval",  task.empty() ? number : task, path,      "--json",
+        "--set", "timed_ms_max=100",           "--tasks", SourceDir() + "/examples/tasks"};
     for (const std::string& assignment : expectation.policy)
       command.insert(command.end(), {"--set", assignment});
     runs[path] = up.Client(command);
