@@ -222,6 +222,7 @@ absl::StatusOr<EvaluationRequest> Worker::Fetch(const v1::Lease& lease) {
     request.builds_toolchain_digest = run.toolchain_digest();
   // A build that is not there yet is made or fetched when it is asked for.
   for (const v1::ArtifactRef& artifact : run.artifacts()) {
+    request.built_artifacts.insert(artifact.artifact_sha256());
     const absl::Status status = broker_->Prefetch(artifact.key(), artifact.artifact_sha256());
     if (!status.ok())
       LogWarning(absl::StrCat("prefetch ", artifact.key(), ": ", status.ToString()));

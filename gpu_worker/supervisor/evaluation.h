@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -33,9 +34,10 @@ namespace pike::gpu {
 struct EvaluationRequest {
   TaskFile task;
   std::string candidate_source;
-  v1::Policy policy;                    // complete
-  std::string arch;                     // of late builds
-  std::string builds_toolchain_digest;  // of the compile stage's builds; empty if there were none
+  v1::Policy policy;                      // complete
+  std::string arch;                       // of late builds
+  std::string builds_toolchain_digest;    // of the compile stage's builds; empty if there were none
+  std::set<std::string> built_artifacts;  // digests of those builds: asking for them is not late
 };
 
 // What evaluations of one device share. All outlive them.

@@ -173,7 +173,9 @@ void Evaluation::OnBuildFinished(FinishedBuild finished) {
     return;
   }
   const build::BuildOutcome& outcome = *finished.outcome;
-  if (finished.side == Side::kCandidate)
+  const bool is_known =
+      outcome.artifact && request_.built_artifacts.contains(outcome.artifact->sha256());
+  if (finished.side == Side::kCandidate && !is_known)
     report_.late_builds.push_back(build::ToBuildRecord(outcome, finished.name, /*is_late=*/true));
   UniqueFd artifact;
   if (outcome.artifact) {
