@@ -12,11 +12,12 @@
 #include <algorithm>
 #include <random>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include <absl/strings/match.h>
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+#include <absl/strings/strip.h>
+
 #include "common/base/errno_status.h"
 #include "common/base/file.h"
 #include "common/base/log.h"

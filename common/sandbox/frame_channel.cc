@@ -10,7 +10,8 @@
 #include <chrono>
 #include <cstdint>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/errno_status.h"
 #include "common/base/status_macros.h"
 

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/strip.h>
+
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/status_macros.h"

@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include <absl/status/status.h>
+
 #include "common/sandbox/capabilities.h"
 #include "common/sandbox/sandbox_host.h"
 

@@ -5,7 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/sandbox/bwrap_command.h"

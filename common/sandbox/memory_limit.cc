@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/file.h"
 #include "common/base/status_macros.h"
 #include "common/sandbox/cgroup.h"

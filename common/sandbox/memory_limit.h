@@ -7,8 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
 #include "common/sandbox/spec.h"
 
 namespace pike::sandbox {

@@ -12,8 +12,9 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include <absl/strings/str_cat.h>
+#include <absl/strings/string_view.h>
+
 #include "common/base/check.h"
 #include "common/base/errno_status.h"
 #include "common/base/mutex.h"

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/base/unique_fd.h"
 #include "common/sandbox/sandbox.h"
 

@@ -7,7 +7,8 @@
 
 #include <cstdint>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/errno_status.h"
 
 namespace pike::sandbox {

@@ -6,7 +6,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/sandbox/sandbox_impl.h"
 
 namespace pike::sandbox {

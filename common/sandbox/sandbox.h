@@ -8,8 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
 #include "common/base/clock.h"
 #include "common/sandbox/spec.h"
 

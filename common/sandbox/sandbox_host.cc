@@ -5,7 +5,8 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/status_macros.h"
 #include "common/sandbox/bwrap_command.h"
 #include "common/sandbox/host_check.h"

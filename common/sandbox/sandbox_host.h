@@ -5,7 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/sandbox/capabilities.h"
 #include "common/sandbox/sandbox.h"
 #include "common/sandbox/spec.h"

@@ -6,7 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/base/mutex.h"
 #include "common/sandbox/launch.h"
 #include "common/sandbox/sandbox.h"

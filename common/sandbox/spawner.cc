@@ -17,7 +17,8 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/check.h"
 #include "common/base/errno_status.h"
 #include "common/base/mutex.h"

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/base/clock.h"
 #include "common/sandbox/spec.h"
 

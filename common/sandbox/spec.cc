@@ -2,10 +2,11 @@
 
 #include <set>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/string_view.h>
+
 #include "common/sandbox/bwrap_command.h"
 
 namespace pike::sandbox {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include <absl/status/status.h>
 
 namespace pike::sandbox {
 

@@ -6,8 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
 #include "common/base/clock.h"
 #include "common/sandbox/frame_channel.h"
 #include "common/sandbox/sandbox.h"

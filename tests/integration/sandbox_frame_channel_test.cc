@@ -10,7 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/sandbox/frame_channel.h"
 #include "common/sandbox/result_file.h"
 #include "tests/integration/sandbox_fixture.h"

@@ -13,10 +13,11 @@
 #include <string>
 #include <thread>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+#include <absl/strings/strip.h>
+
 #include "common/base/file.h"
 #include "common/sandbox/cgroup.h"
 #include "common/sandbox/frame_channel.h"

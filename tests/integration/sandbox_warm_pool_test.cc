@@ -7,8 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+
 #include "common/base/unique_fd.h"
 #include "common/sandbox/warm_pool.h"
 #include "tests/integration/sandbox_fixture.h"

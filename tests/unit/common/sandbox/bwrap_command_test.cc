@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
+#include <absl/strings/match.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/str_split.h>
+
 #include "common/sandbox/cgroup.h"
 #include "common/sandbox/spec.h"
 #include "tests/testing/catch.h"
