@@ -1,90 +1,17 @@
-// A real server on a temporary Unix socket with its real store; workers say what the test says.
-#include <memory>
+// A real server and a real store; workers say what the test says.
 #include <string>
 #include <vector>
 
 #include "common/base/digest.h"
-#include "common/base/file.h"
 #include "coordinator/server/server.h"
 #include "tests/testing/catch.h"
 #include "tests/testing/coordinator_client.h"
+#include "tests/testing/coordinator_fixture.h"
 
 namespace pike::coordinator {
 namespace {
 
 using Catch::Contains;
-
-class Fixture {
- public:
-  Fixture() { Start(); }
-
-  void Start() {
-    Options options;
-    options.listen = "unix:" + folder_.path() + "/pike.sock";
-    options.store = folder_.path() + "/state";
-    options.runtime_dir = folder_.path();
-    options.metrics_address = "off";
-    options.core = core_options;
-    auto server = Server::Start(options, [] {});
-    INFO(std::string(server.status().message()));
-    REQUIRE(server.ok());
-    server_ = std::move(server).value();
-  }
-  void Stop() {
-    REQUIRE(server_->Stop().ok());
-    server_.reset();
-  }
-  std::string target() const { return server_->target(); }
-
-  std::string RegisterTask() {
-    v1::RegisterTaskRequest request;
-    request.set_name("level1/1_square");
-    request.set_source("class Model: pass");
-    const auto response = client().Register(request);
-    REQUIRE(response.ok());
-    return response->task().version();
-  }
-  v1::SubmitRequest GoodRequest() {
-    v1::SubmitRequest request;
-    request.set_task_version(RegisterTask());
-    request.set_candidate_source("class ModelNew: pass");
-    request.set_candidate_name("good.py");
-    return request;
-  }
-  v1::EvaluationRecord Submit(const v1::SubmitRequest& request) {
-    const auto response = client().Submit(request);
-    INFO(std::string(response.status().message()));
-    REQUIRE(response.ok());
-    return response->evaluation();
-  }
-  CoordinatorClient& client() {
-    if (client_ == nullptr)
-      client_ = std::make_unique<CoordinatorClient>(target());
-    return *client_;
-  }
-
-  CoreOptions core_options{.gpu_classes = {"cpu"}};
-
- private:
-  TempFolder folder_ = TempFolder::Create("pike-coordinator").value();
-  std::unique_ptr<Server> server_;
-  std::unique_ptr<CoordinatorClient> client_;
-};
-
-// A welcomed worker.
-struct Worker : ScriptedWorker {
-  Worker(const std::string& target, const v1::Hello& hello) : ScriptedWorker(target, hello) {
-    welcome = Read().welcome();
-    REQUIRE_FALSE(welcome.session_id().empty());
-  }
-  v1::Lease NextLease() {
-    const v1::CoordinatorMessage message = Read();
-    INFO(message.ShortDebugString());
-    REQUIRE(message.has_lease());
-    return message.lease();
-  }
-  v1::Welcome welcome;
-};
 
 std::string CodeAndMessage(const absl::Status& status) {
   return absl::StatusCodeToString(status.code()) + ": " + std::string(status.message());
@@ -92,9 +19,9 @@ std::string CodeAndMessage(const absl::Status& status) {
 
 TEST_CASE("Coordinator: a candidate goes through both workers to a verdict that is watched",
           "[coordinator]") {
-  Fixture fixture;
-  Worker compiler(fixture.target(), CompileHello("compile-1"));
-  Worker gpu(fixture.target(), GpuHello("gpu-1"));
+  CoordinatorFixture fixture;
+  WelcomedWorker compiler(fixture.target(), CompileHello("compile-1"));
+  WelcomedWorker gpu(fixture.target(), GpuHello("gpu-1"));
   v1::SubmitRequest request = fixture.GoodRequest();
   request.mutable_policy()->set_timed_calls_max(7);
   const v1::EvaluationRecord accepted = fixture.Submit(request);
@@ -148,7 +75,7 @@ TEST_CASE("Coordinator: a candidate goes through both workers to a verdict that 
 
 TEST_CASE("Coordinator: bad requests get a status and a message that says what to do",
           "[coordinator]") {
-  Fixture fixture;
+  CoordinatorFixture fixture;
   const v1::SubmitRequest good = fixture.GoodRequest();
   const auto refused = [&](const v1::SubmitRequest& request) {
     return CodeAndMessage(fixture.client().Submit(request).status());
@@ -173,8 +100,8 @@ TEST_CASE("Coordinator: bad requests get a status and a message that says what t
   request.set_candidate_sha256("abc");
   CHECK_THAT(refused(request), Contains("INVALID_ARGUMENT: candidate_sha256 is malformed"));
   {
-    const Worker compiler(fixture.target(), CompileHello("compile-1"));
-    const Worker gpu(fixture.target(), GpuHello("gpu-1"));
+    const WelcomedWorker compiler(fixture.target(), CompileHello("compile-1"));
+    const WelcomedWorker gpu(fixture.target(), GpuHello("gpu-1"));
     request = good;
     request.set_gpu_class("cpu");
     request.set_toolchain_digest(Sha256Hex("another toolchain"));
@@ -202,7 +129,7 @@ TEST_CASE("Coordinator: bad requests get a status and a message that says what t
 }
 
 TEST_CASE("Coordinator: a client key makes a submission idempotent", "[coordinator]") {
-  Fixture fixture;
+  CoordinatorFixture fixture;
   v1::SubmitRequest request = fixture.GoodRequest();
   request.set_client_key("once");
   const auto first = fixture.client().Submit(request);
@@ -219,9 +146,9 @@ TEST_CASE("Coordinator: a client key makes a submission idempotent", "[coordinat
 
 TEST_CASE("Coordinator: a cancelled evaluation ends as cancelled and its lease is taken back",
           "[coordinator]") {
-  Fixture fixture;
-  Worker compiler(fixture.target(), CompileHello("compile-1"));
-  const Worker gpu(fixture.target(), GpuHello("gpu-1"));
+  CoordinatorFixture fixture;
+  WelcomedWorker compiler(fixture.target(), CompileHello("compile-1"));
+  const WelcomedWorker gpu(fixture.target(), GpuHello("gpu-1"));
   const v1::EvaluationRecord accepted = fixture.Submit(fixture.GoodRequest());
   const v1::Lease lease = compiler.NextLease();
   const auto cancelled = fixture.client().Cancel(accepted.evaluation_id());
@@ -237,7 +164,7 @@ TEST_CASE("Coordinator: a cancelled evaluation ends as cancelled and its lease i
 
 TEST_CASE("Coordinator: evaluations and tasks are listed newest first, page by page",
           "[coordinator]") {
-  Fixture fixture;
+  CoordinatorFixture fixture;
   const v1::SubmitRequest request = fixture.GoodRequest();
   std::vector<std::string> ids;
   for (int i = 0; i < 5; ++i)
@@ -266,7 +193,7 @@ TEST_CASE("Coordinator: evaluations and tasks are listed newest first, page by p
 }
 
 TEST_CASE("Coordinator: blobs are verified, bounded and read back", "[coordinator]") {
-  Fixture fixture;
+  CoordinatorFixture fixture;
   const std::string bytes(3 << 20, 'b');
   const std::string part = bytes.substr(0, 1 << 20);
   CHECK(fixture.client().WriteBlob(Sha256Hex(bytes), {part, part, part}).value() == bytes.size());
@@ -285,7 +212,7 @@ TEST_CASE("Coordinator: blobs are verified, bounded and read back", "[coordinato
 
 TEST_CASE("Coordinator: artifacts are for live worker sessions, and the first one wins",
           "[coordinator]") {
-  Fixture fixture;
+  CoordinatorFixture fixture;
   REQUIRE(fixture.client().WriteBlob(Sha256Hex("one"), {"one"}).ok());
   REQUIRE(fixture.client().WriteBlob(Sha256Hex("two"), {"two"}).ok());
   v1::PublishArtifactRequest publish;
@@ -298,7 +225,7 @@ TEST_CASE("Coordinator: artifacts are for live worker sessions, and the first on
   lookup.set_key(Sha256Hex("key"));
   CHECK(fixture.client().Lookup(lookup).status().code() == absl::StatusCode::kPermissionDenied);
 
-  Worker compiler(fixture.target(), CompileHello("compile-1"));
+  WelcomedWorker compiler(fixture.target(), CompileHello("compile-1"));
   publish.set_session_id(compiler.welcome.session_id());
   lookup.set_session_id(compiler.welcome.session_id());
   CHECK(fixture.client().Lookup(lookup).status().code() == absl::StatusCode::kNotFound);
@@ -314,7 +241,7 @@ TEST_CASE("Coordinator: artifacts are for live worker sessions, and the first on
 }
 
 TEST_CASE("Coordinator: a malformed Hello is refused with the reason", "[coordinator]") {
-  Fixture fixture;
+  CoordinatorFixture fixture;
   v1::Hello hello = CompileHello("compile-1");
   hello.mutable_toolchain()->set_digest("?");
   ScriptedWorker worker(fixture.target(), hello);
@@ -323,9 +250,9 @@ TEST_CASE("Coordinator: a malformed Hello is refused with the reason", "[coordin
 }
 
 TEST_CASE("Coordinator: workers are listed and drained", "[coordinator]") {
-  Fixture fixture;
-  Worker compiler(fixture.target(), CompileHello("compile-1"));
-  const Worker gpu(fixture.target(), GpuHello("gpu-1"));
+  CoordinatorFixture fixture;
+  WelcomedWorker compiler(fixture.target(), CompileHello("compile-1"));
+  const WelcomedWorker gpu(fixture.target(), GpuHello("gpu-1"));
   const auto workers = fixture.client().ListWorkers();
   REQUIRE(workers.ok());
   REQUIRE(workers->workers_size() == 2);
@@ -340,12 +267,12 @@ TEST_CASE("Coordinator: workers are listed and drained", "[coordinator]") {
 
 TEST_CASE("Coordinator: after a restart a worker that kept its lease delivers the verdict",
           "[coordinator]") {
-  Fixture fixture;
+  CoordinatorFixture fixture;
   v1::Lease run;
   std::string id;
   {
-    Worker compiler(fixture.target(), CompileHello("compile-1"));
-    Worker gpu(fixture.target(), GpuHello("gpu-1"));
+    WelcomedWorker compiler(fixture.target(), CompileHello("compile-1"));
+    WelcomedWorker gpu(fixture.target(), GpuHello("gpu-1"));
     id = fixture.Submit(fixture.GoodRequest()).evaluation_id();
     compiler.SendCompiled(compiler.NextLease());
     run = gpu.NextLease();
@@ -357,7 +284,7 @@ TEST_CASE("Coordinator: after a restart a worker that kept its lease delivers th
   v1::HeldLease* held = hello.add_held_leases();
   held->set_lease_id(run.lease_id());
   held->set_attempt(run.attempt());
-  Worker gpu(fixture.target(), hello);
+  WelcomedWorker gpu(fixture.target(), hello);
   CHECK(gpu.welcome.revoked_lease_ids_size() == 0);
   gpu.SendVerdict(run, v1::VERDICT_KIND_VALID);
   const auto shown = fixture.client().Watch(id);
@@ -366,7 +293,7 @@ TEST_CASE("Coordinator: after a restart a worker that kept its lease delivers th
 }
 
 TEST_CASE("Coordinator: health and reflection answer", "[coordinator]") {
-  Fixture fixture;
+  CoordinatorFixture fixture;
   // Field 1, SERVING.
   CHECK(fixture.client().CallRaw("/grpc.health.v1.Health/Check", "").value() == "\x08\x01");
   // Field 7, list_services.
@@ -380,7 +307,7 @@ TEST_CASE("Coordinator: health and reflection answer", "[coordinator]") {
 }
 
 TEST_CASE("Coordinator: a second one on the same store or socket is refused", "[coordinator]") {
-  Fixture fixture;
+  CoordinatorFixture fixture;
   const std::string folder = fixture.target().substr(5, fixture.target().rfind('/') - 5);
   Options options;
   options.listen = fixture.target();
