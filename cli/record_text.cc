@@ -208,7 +208,7 @@ std::string RenderRecord(const v1::EvaluationRecord& record) {
   }
   if (verdict.has_measurement())
     AppendMeasurement(verdict.measurement(), &out);
-  if (verdict.has_correctness())
+  if (verdict.correctness().calls_compared() > 0)
     AppendCorrectness(verdict.correctness(), &out);
   for (const v1::BuildRecord& build : verdict.builds())
     AppendBuild(build, &out);

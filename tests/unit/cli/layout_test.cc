@@ -111,6 +111,7 @@ TEST_CASE("ReasonLine: names the first build error", "[cli]") {
 
 TEST_CASE("RecordText: shows what the verdict rests on", "[cli]") {
   v1::EvaluationRecord record = ValidRecord();
+  record.mutable_verdict()->mutable_correctness()->set_calls_compared(7);
   v1::OutputError* output = record.mutable_verdict()->mutable_correctness()->mutable_outputs(0);
   output->set_path("out[0]");
   output->set_dtype("float32");
