@@ -99,8 +99,10 @@ TEST_CASE("Coordinator: watchers and workers are told that it stops", "[coordina
   fixture.Start();
   REQUIRE(fixture.client().Cancel(id).ok());
   watcher.join();
-  // OK if the watch only began after the restart.
-  CHECK((watched.ok() || absl::IsUnavailable(watched)));
+  INFO(watched.ToString());
+  // OK if the watch only began after the restart; Cancelled, by gRPC itself, if it arrived just as
+  // the server went.
+  CHECK((watched.ok() || absl::IsUnavailable(watched) || absl::IsCancelled(watched)));
 }
 
 }  // namespace
