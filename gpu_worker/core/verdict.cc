@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <optional>
 #include <utility>
 
@@ -104,9 +105,11 @@ Decision OfCandidate(const Observation& seen) {
       return OfCandidateLoad(seen);
     case Event::kProcessGone: {
       const bool is_load = seen.phase == Phase::kLoad;
-      return Candidate(
+      Decision decision = Candidate(
           is_load ? VerdictKind::kLoadError : VerdictKind::kRuntimeError,
           absl::StrCat("its process ended ", Doing(seen.phase), " (", EndText(seen.process), ")"));
+      decision.should_repeat = seen.process.signal == SIGKILL;
+      return decision;
     }
     case Event::kDeadline:
       return Candidate(VerdictKind::kTimeout, absl::StrCat("too slow ", Doing(seen.phase)));

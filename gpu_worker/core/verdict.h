@@ -31,6 +31,9 @@ struct Decision {
   bool is_retryable = true;             // of kInfra: whether another attempt can help
   std::string reason;                   // one line, printable; empty for kValid
   std::vector<std::string> suspicions;  // of kSuspect: the numbers, one line each
+  // A process that was killed by SIGKILL: the candidate can do that to itself, and so can the
+  // host's administrator or its out-of-memory killer. Only a repetition blames the candidate.
+  bool should_repeat = false;
 };
 
 // Derives the verdict: a pure function of where something was seen, never of printed text.
@@ -40,8 +43,8 @@ struct Decision {
 //   load failed: parse, entry              unparsable          infra, task
 //   load failed: import, constructor       load_error          infra, task
 //   load failed: task, harness             load_error (a)      infra (b)
-//   process gone in load                   load_error          infra, retry      infra, retry
-//   process gone in a call                 runtime_error       infra, retry      infra, retry
+//   process gone in load                   load_error (e)      infra, retry      infra, retry
+//   process gone in a call                 runtime_error (e)   infra, retry      infra, retry
 //   deadline                               timeout             infra, task       infra, retry
 //   call raised                            runtime_error (c)   infra, task
 //   wrong outputs                          incorrect (d)       infra, task
@@ -51,7 +54,7 @@ struct Decision {
 // (a) The reference's runner loaded the same task by the same harness, so the claim is the
 //     candidate's own. (b) "task" is the task's fault, "harness" ours. (c) out_of_memory where the
 //     harness saw a memory exception; so in load. (d) infra, task, if the reference disagrees with
-//     itself: such a task judges nobody.
+//     itself: such a task judges nobody. (e) should_repeat if it was SIGKILL.
 Decision Decide(const Observation& observation);
 
 // The complaint about samples that cannot be true, one line each; empty if there is none: not

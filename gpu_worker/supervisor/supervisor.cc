@@ -116,12 +116,15 @@ v1::LeaseResult Supervisor::Evaluate(const EvaluationRequest& request,
     const Decision decision = Decide(report.seen);
     v1::LeaseResult result;
     *result.mutable_times() = report.times;
-    if (decision.kind == VerdictKind::kInfra) {
+    const bool is_infra = decision.kind == VerdictKind::kInfra;
+    if (is_infra)
       LogWarning(absl::StrCat("evaluation failed, try ", attempt, ": ", decision.reason));
-      if (decision.is_retryable && attempt < kTriesMax && !stop.stop_requested()) {
-        earlier.push_back(absl::StrCat("on the worker: ", decision.reason));
-        continue;
-      }
+    const bool can_change = is_infra ? decision.is_retryable : decision.should_repeat;
+    if (can_change && attempt < kTriesMax && !stop.stop_requested()) {
+      earlier.push_back(absl::StrCat("on the worker: ", decision.reason));
+      continue;
+    }
+    if (is_infra) {
       v1::InfraFailure* failure = result.mutable_infra_failure();
       failure->set_reason(decision.reason);
       failure->set_is_retryable(decision.is_retryable);

@@ -183,5 +183,14 @@ TEST_CASE("Verdict: the numbers behind a suspicion are kept, and bounded") {
   CHECK(decision.suspicions[0] == "timed call 1: claims 5 ms, the judge's clock says 1 ms");
 }
 
+TEST_CASE("Decide: only SIGKILL asks for a repetition before it blames the candidate",
+          "[gpu_worker]") {
+  const Decision killed = Decide(Gone(Phase::kMeasure, Side::kCandidate, 0, 9));
+  CHECK(killed.kind == VerdictKind::kRuntimeError);
+  CHECK(killed.should_repeat);
+  CHECK_FALSE(Decide(Gone(Phase::kMeasure, Side::kCandidate, 0, 11)).should_repeat);
+  CHECK_FALSE(Decide(Gone(Phase::kMeasure, Side::kCandidate, 0, 9, true)).should_repeat);
+}
+
 }  // namespace
 }  // namespace pike::gpu
