@@ -87,6 +87,11 @@ class WarmPool::Impl {
     return ready_.size();
   }
 
+  size_t starting_count() const {
+    MutexLock lock(&mutex_);
+    return starting_count_;
+  }
+
  private:
   void Wake() {
     const uint64_t one = 1;
@@ -122,6 +127,12 @@ class WarmPool::Impl {
       starting_.push_back(*std::move(started));
     else
       Fail(started.status());
+    CountStarting();
+  }
+
+  void CountStarting() {
+    MutexLock lock(&mutex_);
+    starting_count_ = starting_.size();
   }
 
   absl::StatusOr<Starting> TryStart() {
@@ -194,6 +205,7 @@ class WarmPool::Impl {
       }
     }
     starting_ = std::move(still);
+    CountStarting();
   }
 
   // Kills it, and says how it ended and what it wrote.
@@ -234,6 +246,7 @@ class WarmPool::Impl {
   CondVar became_ready_;
   std::deque<WarmSandbox> ready_ ABSL_GUARDED_BY(mutex_);
   size_t waiting_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t starting_count_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   int failure_count_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -258,6 +271,9 @@ void WarmPool::Resume() {
 }
 size_t WarmPool::ready_count() const {
   return impl_->ready_count();
+}
+size_t WarmPool::starting_count() const {
+  return impl_->starting_count();
 }
 
 }  // namespace pike::sandbox

@@ -64,6 +64,8 @@ class WarmPool {
   void Resume();
 
   size_t ready_count() const;
+  // Those whose program has not spoken yet. Once paused it only falls.
+  size_t starting_count() const;
 
   class Impl;
 

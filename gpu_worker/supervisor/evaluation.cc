@@ -19,6 +19,9 @@ using std::chrono::milliseconds;
 // What the judge may take beyond the deadlines it enforces itself.
 constexpr milliseconds kJudgeGrace{30'000};
 constexpr milliseconds kPumpMax{1'000};
+// Timing waits this long for the start of a warm sandbox to end, and looks this often.
+constexpr milliseconds kSettleTimeout{20'000};
+constexpr milliseconds kSettleStep{20};
 
 milliseconds Ms(uint32_t value) {
   return milliseconds(value);
@@ -47,6 +50,7 @@ Evaluation::Evaluation(const EvaluationContext& context, const EvaluationRequest
 
 EvaluationReport Evaluation::Run() {
   const std::stop_callback wake(stop_, [this] { wake_.Wake(); });
+  const Node::Quiet quiet(context_.node);
   const v1::Policy& policy = request_.policy;
   const MonoTime start = MonoNow();
   on_stage_(v1::STAGE_PREPARE);
@@ -67,6 +71,11 @@ EvaluationReport Evaluation::Run() {
             call * 3 * policy.correctness_trials() + kJudgeGrace);
     report_.times.set_verify_ms(ToMs(MonoNow() - prepared) -
                                 (report_.times.lock_wait_ms() - waited));
+  }
+  if (!seen_) {
+    const MonoTime settled_by = MonoNow() + kSettleTimeout;
+    while (!seen_ && context_.node->IsStarting() && MonoNow() < settled_by)
+      Pump(MonoNow() + kSettleStep);
   }
   if (!seen_) {
     on_stage_(v1::STAGE_MEASURE);

@@ -81,7 +81,7 @@ absl::StatusOr<sandbox::SandboxSpec> Node::MakeSpec(Role role, int64_t memory_by
 
 absl::StatusOr<sandbox::WarmSandbox> Node::TakeRunner(int64_t memory_bytes_max, MonoTime deadline) {
   if (memory_bytes_max == 0 || memory_bytes_max == options_.runner_memory_bytes_max)
-    return runners_->Take(deadline);
+    return TakeFrom(runners_.get(), deadline);
   sandbox::WarmPoolOptions once;
   once.channel_fd = kChannelFd;
   once.ready_timeout = options_.ready_timeout;
@@ -92,7 +92,30 @@ absl::StatusOr<sandbox::WarmSandbox> Node::TakeRunner(int64_t memory_bytes_max, 
 }
 
 absl::StatusOr<sandbox::WarmSandbox> Node::TakeJudge(MonoTime deadline) {
-  return judges_->Take(deadline);
+  return TakeFrom(judges_.get(), deadline);
+}
+
+absl::StatusOr<sandbox::WarmSandbox> Node::TakeFrom(sandbox::WarmPool* pool, MonoTime deadline) {
+  absl::StatusOr<sandbox::WarmSandbox> ready = pool->Take(MonoNow());
+  if (!absl::IsDeadlineExceeded(ready.status()))
+    return ready;
+  pool->Resume();
+  absl::StatusOr<sandbox::WarmSandbox> started = pool->Take(deadline);
+  MutexLock lock(&mutex_);
+  if (quiet_count_ > 0)
+    pool->Pause();
+  return started;
+}
+
+void Node::AddQuiet(int change) {
+  MutexLock lock(&mutex_);
+  quiet_count_ += change;
+  for (sandbox::WarmPool* pool : {runners_.get(), judges_.get()}) {
+    if (quiet_count_ > 0)
+      pool->Pause();
+    else
+      pool->Resume();
+  }
 }
 
 absl::Status Node::HandIn(const sandbox::Sandbox& to, const std::string& file,

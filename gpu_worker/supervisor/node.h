@@ -9,6 +9,8 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/build/toolchain.h"
 #include "common/sandbox/sandbox_host.h"
 #include "common/sandbox/spec.h"
@@ -47,6 +49,21 @@ class Node {
   absl::StatusOr<sandbox::WarmSandbox> TakeRunner(int64_t memory_bytes_max, MonoTime deadline);
   absl::StatusOr<sandbox::WarmSandbox> TakeJudge(MonoTime deadline);
 
+  // While one lives no warm sandbox is started unless one is waited for: an import of torch beside
+  // a timed call would be measured, too.
+  class Quiet {
+   public:
+    explicit Quiet(Node* node) : node_(node) { node_->AddQuiet(1); }
+    ~Quiet() { node_->AddQuiet(-1); }
+    Quiet(const Quiet&) = delete;
+    Quiet& operator=(const Quiet&) = delete;
+
+   private:
+    Node* const node_;
+  };
+  // Whether a warm sandbox is starting, from before it was quiet.
+  bool IsStarting() const { return runners_->starting_count() + judges_->starting_count() > 0; }
+
   // Makes `bytes` readable in the sandbox as kInsideInputDir/`file`.
   absl::Status HandIn(const sandbox::Sandbox& to, const std::string& file,
                       const std::string& bytes) const;
@@ -60,12 +77,16 @@ class Node {
   enum class Role { kRunner, kJudge };
 
   Node(NodeOptions options, sandbox::SandboxHost* host, std::unique_ptr<WorkFolder> folder);
+  void AddQuiet(int change);
+  absl::StatusOr<sandbox::WarmSandbox> TakeFrom(sandbox::WarmPool* pool, MonoTime deadline);
   absl::StatusOr<sandbox::SandboxSpec> MakeSpec(Role role, int64_t memory_bytes_max);
 
   const NodeOptions options_;
   sandbox::SandboxHost* const host_;
   const std::unique_ptr<WorkFolder> folder_;
   std::atomic<uint64_t> last_number_{0};
+  Mutex mutex_;
+  int quiet_count_ ABSL_GUARDED_BY(mutex_) = 0;
   // Last: their threads use what is above.
   std::unique_ptr<sandbox::WarmPool> runners_;
   std::unique_ptr<sandbox::WarmPool> judges_;
