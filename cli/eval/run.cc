@@ -101,7 +101,9 @@ class EvalRun {
   bool CarryOut(const std::vector<SessionCommand>& commands) {
     for (const SessionCommand& command : commands) {
       if (const auto* submit = std::get_if<SubmitItem>(&command)) {
+        const v1::Stage stage_before = session_.record(submit->item).stage();
         session_.OnSubmitted(submit->item, client_->Submit(RequestFor(submit->item)), MonoNow());
+        ShowStage(submit->item, stage_before);
       } else if (const auto* watch = std::get_if<WatchItem>(&command)) {
         watches_.Start(watch->item, watch->evaluation_id);
       } else if (const auto* cancel = std::get_if<CancelItem>(&command)) {
@@ -132,11 +134,16 @@ class EvalRun {
     const v1::Stage stage_before = session_.record(event.item).stage();
     session_.OnUpdate(event.item, *event.record, MonoNow());
     progress_.OnUpdate(event.item, *event.record, MonoNow());
-    const v1::Stage stage = event.record->stage();
-    if (!console_.is_live() && plan_.evals.size() <= kPlainStagesMax && stage != stage_before &&
-        stage != v1::STAGE_ENDED) {
-      console_.PrintProgress(absl::StrCat(LabelOf(plan_, event.item), ": ", StageName(stage)));
-    }
+    ShowStage(event.item, stage_before);
+  }
+
+  // One line where the item came to another stage and there is no block that shows it.
+  void ShowStage(size_t item, v1::Stage before) {
+    const v1::Stage stage = session_.record(item).stage();
+    if (console_.is_live() || plan_.evals.size() > kPlainStagesMax || stage == before ||
+        stage == v1::STAGE_ENDED)
+      return;
+    console_.PrintProgress(absl::StrCat(LabelOf(plan_, item), ": ", StageName(stage)));
   }
 
   // One line, or one JSON record, for each evaluation that has ended since the last call.

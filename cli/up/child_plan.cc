@@ -112,7 +112,9 @@ std::vector<ChildPlan> PlanChildren(const UpSettings& settings) {
   return {
       {"pike-coordinator",
        {settings.coordinator, "--listen", settings.target, "--store", settings.state_dir,
-        "--runtime-dir", settings.runtime_dir, "--metrics-address", settings.metrics_addresses[0]}},
+        "--runtime-dir", settings.runtime_dir, "--metrics-address", settings.metrics_addresses[0],
+        // So that work waits for the GPU worker, which takes a while to start, and is not refused.
+        "--gpu-class", "cpu"}},
       worker("pike-compile-worker", settings.compile_worker, settings.compile_slots,
              settings.metrics_addresses[1]),
       worker("pike-gpu-worker", settings.gpu_worker, settings.gpu_slots,
