@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/log.h"

@@ -6,7 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/base/mutex.h"
 #include "common/build/build_outcome.h"
 

@@ -1,6 +1,7 @@
 #include "common/build/artifact_store.h"
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/digest.h"
 
 namespace pike::build {

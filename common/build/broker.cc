@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/check.h"
 #include "common/base/digest.h"
 #include "common/base/log.h"

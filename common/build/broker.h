@@ -7,8 +7,9 @@
 #include <stop_token>
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
 #include "common/base/clock.h"
 #include "common/build/artifact_store.h"
 #include "common/build/build_outcome.h"

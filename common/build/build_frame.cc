@@ -3,10 +3,10 @@
 #include <utility>
 #include <vector>
 
+#include <absl/strings/escaping.h>
+#include <absl/strings/str_cat.h>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/text.h"
 

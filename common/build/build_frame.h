@@ -2,10 +2,10 @@
 
 #include <string>
 
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 #include <nlohmann/json_fwd.hpp>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "common/build/build_outcome.h"
 #include "common/build/build_request.h"
 

@@ -4,7 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/base/unique_fd.h"
 
 namespace pike::build {

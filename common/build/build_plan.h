@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
+
 #include "common/build/build_request.h"
 #include "common/build/toolchain.h"
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+
 #include "common/base/digest.h"
 #include "common/base/status_macros.h"
 

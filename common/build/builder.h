@@ -6,7 +6,8 @@
 #include <stop_token>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/build/build_outcome.h"
 #include "common/build/build_request.h"
 

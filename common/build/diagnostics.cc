@@ -4,7 +4,8 @@
 #include <initializer_list>
 #include <optional>
 
-#include "absl/strings/match.h"
+#include <absl/strings/match.h>
+
 #include "common/base/text.h"
 
 namespace pike::build {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
 
 namespace pike::build {
 

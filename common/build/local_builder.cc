@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+
 #include "common/base/clock.h"
 #include "common/base/digest.h"
 #include "common/base/status_macros.h"

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/build/build_plan.h"
 #include "common/build/builder.h"
 #include "common/build/toolchain.h"

@@ -11,9 +11,9 @@
 #include <filesystem>
 #include <system_error>
 
+#include <absl/strings/str_cat.h>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/digest.h"
 #include "common/base/errno_status.h"
 #include "common/base/status_macros.h"

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 
 namespace pike::build {
 

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+
 #include "common/base/text.h"
 
 namespace pike::compile_worker {
@@ -70,9 +71,10 @@ Outcome ConcludeDeath(const ImportFacts& facts) {
 }  // namespace
 
 Outcome Conclude(const ImportFacts& facts) {
-  const bool has_infra_build =
-      std::any_of(facts.builds.begin(), facts.builds.end(),
-                  [](const BuildFact& build) { return build.result == BuildResult::kInfra; });
+  const auto infra_build =
+      std::find_if(facts.builds.begin(), facts.builds.end(),
+                   [](const BuildFact& build) { return build.result == BuildResult::kInfra; });
+  const bool has_infra_build = infra_build != facts.builds.end();
   switch (facts.report) {
     case ImportReport::kLoaded:
       return {Conclusion::kCompiled, ""};
@@ -84,11 +86,11 @@ Outcome Conclude(const ImportFacts& facts) {
       return {Conclusion::kInfra, absl::StrCat("harness failed: ", ErrorLine(facts))};
     case ImportReport::kImportError:
       if (has_infra_build)
-        return {Conclusion::kInfra, "a build could not be made"};
+        return {Conclusion::kInfra, BuildReason(*infra_build)};
       return ConcludeImportError(facts);
     case ImportReport::kNone:
       if (has_infra_build)
-        return {Conclusion::kInfra, "a build could not be made"};
+        return {Conclusion::kInfra, BuildReason(*infra_build)};
       return ConcludeDeath(facts);
   }
   return {Conclusion::kInfra, "unknown report"};

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <absl/strings/str_cat.h>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/build/build_frame.h"
 #include "compile_worker/server/import_sandbox.h"
@@ -56,7 +56,10 @@ ImportReport ReportOf(const json& frame) {
 class Import {
  public:
   Import(sandbox::WarmSandbox warm, build::Broker* broker, const ImportJob& job)
-      : warm_(std::move(warm)), broker_(broker), job_(job) {}
+      : warm_(std::move(warm)),
+        broker_(broker),
+        job_(job),
+        deadline_(std::min(MonoNow() + job.timeout, job.latest)) {}
 
   absl::StatusOr<ImportObservation> Run() {
     RETURN_IF_ERROR(PlaceCandidate(*warm_.sandbox, job_.source));
@@ -68,8 +71,7 @@ class Import {
     RETURN_IF_ERROR(ServeUntilReport());
     // After a report nothing of interest happens; without one the end itself is the evidence.
     const bool is_reported = observation_.facts.report != ImportReport::kNone;
-    observation_.exit =
-        is_reported ? warm_.sandbox->Kill() : warm_.sandbox->WaitOrKill(job_.deadline);
+    observation_.exit = is_reported ? warm_.sandbox->Kill() : warm_.sandbox->WaitOrKill(deadline_);
     if (job_.stop.stop_requested())
       return absl::CancelledError("the lease was cancelled");
     Observe();
@@ -82,7 +84,7 @@ class Import {
   // Answers build frames until the candidate's process reports, ends, or the deadline passes.
   absl::Status ServeUntilReport() {
     while (true) {
-      absl::StatusOr<sandbox::Frame> frame = warm_.channel.Receive(job_.deadline);
+      absl::StatusOr<sandbox::Frame> frame = warm_.channel.Receive(deadline_);
       if (!frame.ok())
         return absl::OkStatus();  // gone, silent or talking nonsense: its end tells
       const json object = json::parse(frame->bytes, nullptr, /*allow_exceptions=*/false);
@@ -115,7 +117,7 @@ class Import {
     }
     build::BuildCall call;
     call.arch = job_.arch;
-    call.deadline = job_.deadline;
+    call.deadline = deadline_;
     call.build_timeout = job_.build_timeout;
     call.stop = job_.stop;
     const absl::StatusOr<build::BuildOutcome> outcome = broker_->Build(*request, call);
@@ -124,7 +126,8 @@ class Import {
     if (!outcome.ok()) {
       // Past the stage's own deadline the import's end says so; all else is not its fault.
       if (!absl::IsDeadlineExceeded(outcome.status()))
-        observation_.facts.builds.push_back({request->name, BuildResult::kInfra, "", "", 0});
+        observation_.facts.builds.push_back(
+            {request->name, BuildResult::kInfra, std::string(outcome.status().message()), "", 0});
       return Reply(build::BuildRefusedFrame(id, "the extension could not be built here"), nullptr);
     }
     Record(request->name, *outcome);
@@ -169,7 +172,7 @@ class Import {
       fds.push_back(sealed.get());
     }
     // A peer that does not read is found by the next Receive.
-    warm_.channel.Send(reply.dump(), fds, std::min(job_.deadline, MonoNow() + kSendTimeout))
+    warm_.channel.Send(reply.dump(), fds, std::min(deadline_, MonoNow() + kSendTimeout))
         .IgnoreError();
     return absl::OkStatus();
   }
@@ -187,6 +190,7 @@ class Import {
   sandbox::WarmSandbox warm_;
   build::Broker* const broker_;
   const ImportJob& job_;
+  const MonoTime deadline_;
   size_t requests_ = 0;
   ImportObservation observation_;
 };
@@ -195,7 +199,7 @@ class Import {
 
 absl::StatusOr<ImportObservation> ImportCandidate(sandbox::WarmPool* pool, build::Broker* broker,
                                                   const ImportJob& job) {
-  ASSIGN_OR_RETURN(sandbox::WarmSandbox warm, pool->Take(job.deadline));
+  ASSIGN_OR_RETURN(sandbox::WarmSandbox warm, pool->Take(job.latest));
   Import import(std::move(warm), broker, job);
   const std::stop_callback kill(job.stop, [&import] { import.sandbox()->Kill(); });
   return import.Run();

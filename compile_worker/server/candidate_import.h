@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include <absl/status/statusor.h>
+
 #include "common/base/clock.h"
 #include "common/build/broker.h"
 #include "common/sandbox/sandbox.h"
@@ -33,7 +34,8 @@ struct ImportObservation {
 struct ImportJob {
   std::string source;
   std::string arch;
-  MonoTime deadline;                          // of the import and all its builds
+  std::chrono::milliseconds timeout{};        // of the import and all its builds
+  MonoTime latest;                            // of everything, the wait for a sandbox included
   std::chrono::milliseconds build_timeout{};  // of each build
   std::stop_token stop;                       // kills the sandbox
 };

@@ -7,7 +7,8 @@
 #include <cerrno>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/errno_status.h"
 #include "common/base/unique_fd.h"
 #include "common/build/local_builder.h"

@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
+#include <absl/status/status.h>
+#include <absl/strings/string_view.h>
+
 #include "common/build/toolchain.h"
 #include "common/sandbox/sandbox.h"
 #include "common/sandbox/spec.h"

@@ -1,6 +1,7 @@
 #include "compile_worker/server/lease_result.h"
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/text.h"
 #include "common/build/build_record.h"
 

@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include <absl/status/status.h>
+
 #include "common/build/build_outcome.h"
 #include "compile_worker/server/candidate_import.h"
 #include "pike/v1/worker.pb.h"

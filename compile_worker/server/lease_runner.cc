@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/status_macros.h"
 #include "common/build/build_request.h"
 #include "compile_worker/server/candidate_import.h"
 
@@ -15,17 +17,16 @@ namespace {
 // The result must be on its way before the lease's own deadline.
 constexpr std::chrono::milliseconds kReportMargin{500};
 
-std::chrono::milliseconds Within(const v1::Lease& lease, uint32_t timeout_ms) {
+MonoTime LatestFor(const v1::Lease& lease) {
   const std::chrono::milliseconds lease_time(lease.deadline_ms());
-  const std::chrono::milliseconds wanted(timeout_ms);
-  return std::min(wanted, std::max(lease_time / 2, lease_time - kReportMargin));
+  return MonoNow() + std::max(lease_time / 2, lease_time - kReportMargin);
 }
 
 }  // namespace
 
 LeaseRunner::LeaseRunner(Parts parts) : parts_(std::move(parts)) {}
 
-v1::LeaseResult LeaseRunner::Run(const v1::Lease& lease, std::stop_token stop) {
+v1::LeaseResult LeaseRunner::Run(const v1::Lease& lease, const std::stop_token& stop) {
   switch (lease.work_case()) {
     case v1::Lease::kCompile:
       return RunCompile(lease, stop);
@@ -40,17 +41,18 @@ v1::LeaseResult LeaseRunner::Run(const v1::Lease& lease, std::stop_token stop) {
 
 v1::LeaseResult LeaseRunner::RunCompile(const v1::Lease& lease, const std::stop_token& stop) {
   const MonoTime start = MonoNow();
+  const MonoTime latest = LatestFor(lease);
   absl::StatusOr<std::string> source = parts_.blobs->Read(lease.compile().candidate_sha256());
   if (!source.ok())
     return InfraResult(lease, source.status());
   ImportJob job;
   job.source = *std::move(source);
   job.arch = lease.arch();
-  job.deadline = start + Within(lease, lease.compile().policy().compile_timeout_ms());
+  job.timeout = std::chrono::milliseconds(lease.compile().policy().compile_timeout_ms());
+  job.latest = latest;
   job.build_timeout = std::chrono::milliseconds(lease.compile().policy().build_timeout_ms());
   job.stop = stop;
-  const absl::StatusOr<ImportObservation> observation =
-      ImportCandidate(parts_.pool, parts_.broker, job);
+  const absl::StatusOr<ImportObservation> observation = Observe(job);
   if (!observation.ok())
     return InfraResult(lease, observation.status());
   const double compile_ms = ToMs(MonoNow() - start);
@@ -59,8 +61,19 @@ v1::LeaseResult LeaseRunner::RunCompile(const v1::Lease& lease, const std::stop_
   return ImportResult(lease, *observation, compile_ms, parts_.identity);
 }
 
+absl::StatusOr<ImportObservation> LeaseRunner::Observe(const ImportJob& job) {
+  ASSIGN_OR_RETURN(std::optional<ImportFacts> refused,
+                   parts_.source_check->Check(job.source, job.stop));
+  if (!refused)
+    return ImportCandidate(parts_.pool, parts_.broker, job);
+  ImportObservation observation;
+  observation.facts = *std::move(refused);
+  observation.exit.is_killed = true;  // none of its code ran, so there is no exit to show
+  return observation;
+}
+
 v1::LeaseResult LeaseRunner::RunBuild(const v1::Lease& lease, const std::stop_token& stop) {
-  const MonoTime start = MonoNow();
+  const MonoTime latest = LatestFor(lease);
   const absl::StatusOr<std::string> bytes = parts_.blobs->Read(lease.build().request_sha256());
   if (!bytes.ok())
     return InfraResult(lease, bytes.status());
@@ -70,7 +83,7 @@ v1::LeaseResult LeaseRunner::RunBuild(const v1::Lease& lease, const std::stop_to
   build::BuildCall call;
   call.arch = lease.arch();
   call.build_timeout = std::chrono::milliseconds(lease.build().timeout_ms());
-  call.deadline = start + Within(lease, lease.deadline_ms());
+  call.deadline = latest;
   call.stop = stop;
   const absl::StatusOr<build::BuildOutcome> outcome = parts_.broker->Build(*request, call);
   if (!outcome.ok())

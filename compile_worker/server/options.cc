@@ -5,8 +5,7 @@
 #include <iostream>
 
 #include <CLI/CLI.hpp>
-
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
 
 namespace pike::compile_worker {
 namespace {

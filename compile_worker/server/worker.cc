@@ -6,7 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include <absl/strings/str_cat.h>
+
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
@@ -26,6 +27,7 @@
 #include "compile_worker/server/import_sandbox.h"
 #include "compile_worker/server/lease_runner.h"
 #include "compile_worker/server/lease_slots.h"
+#include "compile_worker/server/source_check.h"
 #include "compile_worker/server/worker_metrics.h"
 
 namespace pike::compile_worker {
@@ -130,6 +132,7 @@ class Worker {
         artifacts_(channel_, [this] { return client_ == nullptr ? "" : client_->session_id(); }),
         store_(&artifacts_, &blobs_),
         host_(std::move(host)),
+        source_check_(host_.get(), place.toolchain.paths, place.share_dir),
         builder_({place.toolchain, static_cast<int64_t>(Bytes(options.build_memory_gib))},
                  host_.get()) {
     metrics_.SetSlots(place.slots);
@@ -164,6 +167,7 @@ class Worker {
     parts.blobs = &blobs_;
     parts.broker = broker_.get();
     parts.pool = pool_.get();
+    parts.source_check = &source_check_;
     parts.identity = {session.hello.worker_id(), session.hello.toolchain().digest(),
                       host_->capabilities().names};
     parts.on_compile_stage = [this](double seconds) { metrics_.ObserveCompileStage(seconds); };
@@ -182,9 +186,9 @@ class Worker {
         std::make_unique<service::WorkerClient>(channel_, std::move(session), std::move(callbacks));
     slots_ = std::make_unique<LeaseSlots>(
         place.slots,
-        [this](const v1::Lease& lease, std::stop_token stop) {
+        [this](const v1::Lease& lease, const std::stop_token& stop) {
           metrics_.AddBusySlots(1);
-          v1::LeaseResult result = runner_->Run(lease, std::move(stop));
+          v1::LeaseResult result = runner_->Run(lease, stop);
           metrics_.AddBusySlots(-1);
           return result;
         },
@@ -219,6 +223,7 @@ class Worker {
   service::ArtifactClient artifacts_;
   service::ServiceArtifactStore store_;
   const std::unique_ptr<sandbox::SandboxHost> host_;
+  const SourceCheck source_check_;
   build::LocalBuilder builder_;
   std::unique_ptr<build::Broker> broker_;
   std::unique_ptr<sandbox::WarmPool> pool_;

@@ -2,7 +2,8 @@
 
 #include <stop_token>
 
-#include "absl/status/status.h"
+#include <absl/status/status.h>
+
 #include "common/service/stop_signal.h"
 #include "compile_worker/server/options.h"
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "absl/strings/string_view.h"
+#include <absl/strings/string_view.h>
 
 namespace prometheus {
 class Registry;

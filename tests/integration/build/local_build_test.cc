@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include <absl/strings/str_cat.h>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/file.h"
 #include "common/build/broker.h"
 #include "common/build/build_frame.h"
@@ -202,9 +202,8 @@ os.environ["TORCH_EXTENSIONS_DIR"] = "/nowhere/at/all"
 open("/tmp/inc/number.h", "w").write('#pragma once\n#include "deeper.h"\n')
 open("/tmp/inc/deeper.h", "w").write("#define NUMBER 42\n")
 open("/tmp/src/deep/near.h", "w").write("#include <number.h>\n")
-open("/tmp/src/deep/m.cpp", "w").write('''
+open("/tmp/src/deep/m.cpp", "w").write("#include" + ''' "near.h"
 #include <Python.h>
-#include "near.h"
 static PyObject* number(PyObject*, PyObject*) { return PyLong_FromLong(NUMBER); }
 static PyMethodDef methods[] = {{"number", number, METH_NOARGS, ""}, {}};
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "m", "", -1, methods};

@@ -13,8 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+
 #include "common/base/file.h"
 #include "common/build/build_request.h"
 #include "common/sandbox/spawner.h"
@@ -99,7 +100,7 @@ class Fixture {
     v1::Lease* lease = message.mutable_lease();
     lease->set_lease_id(id);
     lease->set_attempt(1);
-    lease->set_deadline_ms(compile_timeout_ms + 10'000);
+    lease->set_deadline_ms(compile_timeout_ms + 100'000);
     lease->set_arch("cpu");
     lease->mutable_compile()->set_candidate_sha256(coordinator.AddBlob(source));
     lease->mutable_compile()->mutable_policy()->set_compile_timeout_ms(compile_timeout_ms);
@@ -174,7 +175,9 @@ TEST_CASE("compile worker: builds, reuses, and judges what is final") {
 
   CHECK(fixture.Compile("this is not Python").verdict().kind() == v1::VERDICT_KIND_UNPARSABLE);
   CHECK(fixture.Compile(std::string("x\0y", 3)).verdict().kind() == v1::VERDICT_KIND_UNPARSABLE);
-  CHECK(fixture.Compile("x = 1").verdict().kind() == v1::VERDICT_KIND_UNPARSABLE);
+  CHECK(fixture.Compile("raise ValueError()").verdict().kind() == v1::VERDICT_KIND_UNPARSABLE);
+  CHECK(fixture.Compile("x=" + std::string(500'000, '-') + "1").verdict().kind() ==
+        v1::VERDICT_KIND_UNPARSABLE);
 }
 
 TEST_CASE("compile worker: a failed build that the candidate catches is no failure") {

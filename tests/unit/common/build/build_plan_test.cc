@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_join.h"
+#include <absl/strings/str_join.h>
+
 #include "common/build/diagnostics.h"
 #include "common/build/toolchain.h"
 #include "tests/testing/catch.h"

@@ -3,9 +3,9 @@
 #include <random>
 #include <string>
 
+#include <absl/strings/escaping.h>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/escaping.h"
 #include "common/build/build_frame.h"
 #include "tests/testing/catch.h"
 
