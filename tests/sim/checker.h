@@ -12,7 +12,7 @@
 #include "coordinator/core/record.h"
 #include "tests/sim/sim_options.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 // Something that must never happen has.
 struct SafetyViolation : std::runtime_error {
@@ -26,7 +26,7 @@ struct LivenessViolation : std::runtime_error {
 // What a client knows of one of its evaluations.
 struct ClientView {
   std::string payload;
-  coordinator::Principal principal;
+  Principal principal;
   std::string client_key;
 };
 
@@ -37,22 +37,22 @@ class Checker {
   virtual ~Checker() = default;
 
   // Durable, in order, before any effect of the same batch.
-  virtual void OnRecord(const coordinator::Record&) {}
-  virtual void OnRow(const coordinator::EndEvaluation&) {}
+  virtual void OnRecord(const Record&) {}
+  virtual void OnRow(const EndEvaluation&) {}
   // Carried out; the world may know of it.
-  virtual void OnEffect(const coordinator::Command&) {}
+  virtual void OnEffect(const Command&) {}
   // A client was told that its evaluation is accepted.
-  virtual void OnAcknowledged(coordinator::EvaluationId, const ClientView&) {}
+  virtual void OnAcknowledged(EvaluationId, const ClientView&) {}
   // A client was told that it cancelled a live evaluation.
-  virtual void OnCancelAcknowledged(coordinator::EvaluationId) {}
+  virtual void OnCancelAcknowledged(EvaluationId) {}
   // A worker began a piece of work; `running` counts it.
   virtual void OnTaskStarted(const std::string& /*worker*/, uint32_t /*running*/,
                              uint32_t /*slots*/) {}
   // The coordinator came back from its store. `ended` holds the verdicts there.
-  using Rows = std::map<coordinator::EvaluationId, coordinator::VerdictKind>;
-  virtual void OnRestart(const coordinator::Core&, const Rows& /*ended*/) {}
+  using Rows = std::map<EvaluationId, VerdictKind>;
+  virtual void OnRestart(const Core&, const Rows& /*ended*/) {}
   // After every step of the coordinator.
-  virtual void OnStep(const coordinator::Core&) {}
+  virtual void OnStep(const Core&) {}
   // Faults have stopped and everything has come to rest.
   virtual void AtEnd(const Rows& /*ended*/) {}
 
@@ -69,14 +69,14 @@ std::unique_ptr<Checker> NewVerdictChecker();      // exactly one verdict, also 
 std::unique_ptr<Checker> NewAttributionChecker();  // no verdict of another candidate
 std::unique_ptr<Checker> NewLeaseChecker();        // never two live leases for one piece of work
 std::unique_ptr<Checker> NewAttemptsChecker(uint32_t attempts_max);
-std::unique_ptr<Checker> NewBoundsChecker(const coordinator::CoreOptions& limits);
+std::unique_ptr<Checker> NewBoundsChecker(const CoreOptions& limits);
 std::unique_ptr<Checker> NewCancelChecker();  // cancelled ends as cancelled, and yields nothing
 // Nothing acknowledged is lost. `keys_are_kept`: no client key is forgotten in this run.
 std::unique_ptr<Checker> NewDurabilityChecker(bool keys_are_kept);
 std::unique_ptr<Checker> NewFairnessChecker();  // no tenant starves
 std::unique_ptr<Checker> NewSlotsChecker();     // a device slot is never over-committed
-std::unique_ptr<Checker> NewReplayChecker(const coordinator::CoreOptions& limits);
+std::unique_ptr<Checker> NewReplayChecker(const CoreOptions& limits);
 
 std::vector<std::unique_ptr<Checker>> AllCheckers(const SimOptions& options);
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

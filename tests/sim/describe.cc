@@ -6,10 +6,8 @@
 
 #include <absl/strings/str_cat.h>
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 std::string Text(const LeaseRef& lease) {
   return absl::StrCat(ToText(lease.lease_id), "#", lease.attempt);
@@ -190,4 +188,4 @@ std::string Describe(const Record& record) {
   return std::visit(DescribeRecord(), record);
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

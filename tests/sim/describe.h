@@ -6,11 +6,11 @@
 #include "coordinator/core/event.h"
 #include "coordinator/core/record.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 // One line with every field that decides something; the trace is made of these.
-std::string Describe(const coordinator::Event& event);
-std::string Describe(const coordinator::Command& command);
-std::string Describe(const coordinator::Record& record);
+std::string Describe(const Event& event);
+std::string Describe(const Command& command);
+std::string Describe(const Record& record);
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 // Virtual time: runs what is scheduled in order of time, then of scheduling.
 class EventLoop {
@@ -39,4 +39,4 @@ class EventLoop {
   std::map<std::pair<MonoTime, uint64_t>, std::function<void()>> work_;
 };
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

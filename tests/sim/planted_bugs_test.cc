@@ -17,10 +17,8 @@
 
 // A checker that cannot fail proves nothing: each finds a bug planted between the core and its
 // shell.
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 // A quiet cluster in which everything runs through.
 SimOptions Calm(uint64_t seed) {
@@ -293,4 +291,4 @@ TEST_CASE("Planted bug: a crash names its seed", "[sim]") {
 }
 
 }  // namespace
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

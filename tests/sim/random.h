@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 // Seeded numbers, the same everywhere (splitmix64). Ranges are inclusive.
 class Random {
@@ -35,4 +35,4 @@ class Random {
   uint64_t state_;
 };
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

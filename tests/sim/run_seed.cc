@@ -12,7 +12,7 @@
 
 #include "tests/sim/world.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
 
 // Made before each run, since a signal handler may not format.
@@ -64,4 +64,4 @@ RunResult RunSeed(uint64_t seed, bool is_printing) {
   return RunWorld(DrawOptions(seed), nullptr, is_printing);
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -7,7 +7,7 @@
 #include "tests/sim/sim_options.h"
 #include "tests/sim/tamper.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 enum class RunOutcome { kPassed, kSafety, kLiveness };
 
@@ -23,4 +23,4 @@ RunResult RunWorld(const SimOptions& options, std::unique_ptr<Tamper> tamper = n
                    bool is_printing = false);
 RunResult RunSeed(uint64_t seed, bool is_printing = false);
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

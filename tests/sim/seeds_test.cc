@@ -6,7 +6,7 @@
 #include "tests/sim/run_seed.h"
 #include "tests/testing/catch.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
 
 // PIKE_SIM_SEED moves the fixed list elsewhere, for hunting.
@@ -23,7 +23,7 @@ void RunSeeds(uint64_t first, uint64_t count) {
   }
 }
 
-// Four cases of the same kind, so that they run in parallel and name a smaller range.
+// Three cases of the same kind, so that they run in parallel and name a smaller range.
 TEST_CASE("Simulation: seeds 1 to 100 keep every invariant", "[sim]") {
   RunSeeds(FirstSeed(), 100);
 }
@@ -32,6 +32,11 @@ TEST_CASE("Simulation: seeds 101 to 200 keep every invariant", "[sim]") {
 }
 TEST_CASE("Simulation: seeds 201 to 300 keep every invariant", "[sim]") {
   RunSeeds(FirstSeed() + 200, 100);
+}
+
+TEST_CASE("Simulation: seeds that once found a bug", "[sim]") {
+  // Round robin over tenants with needs of several kinds passed one over for ever.
+  CHECK(RunSeed(1227).text == "");
 }
 
 TEST_CASE("Simulation: one fresh seed keeps every invariant", "[sim]") {
@@ -46,4 +51,4 @@ TEST_CASE("Simulation: the same seed gives the same run", "[sim]") {
 }
 
 }  // namespace
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

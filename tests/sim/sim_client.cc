@@ -10,9 +10,7 @@
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/world.h"
 
-namespace pike::sim {
-
-using namespace coordinator;  // the whole file is about its types
+namespace pike::coordinator::sim {
 
 SimClient::SimClient(World* world, std::string name)
     : world_(*world), principal_{std::move(name)} {}
@@ -162,4 +160,4 @@ std::string SimClient::WhatIsLeft() const {
   return "";
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

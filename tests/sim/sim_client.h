@@ -11,7 +11,7 @@
 #include "coordinator/core/event.h"
 #include "coordinator/core/types.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 class World;
 
@@ -22,10 +22,10 @@ class SimClient {
   SimClient(World* world, std::string name);
 
   void Start();
-  bool Owns(coordinator::RequestId request) const { return requests_.count(request) > 0; }
+  bool Owns(RequestId request) const { return requests_.count(request) > 0; }
   // An answer leaves the coordinator; it may be lost.
-  void Receive(const coordinator::AnswerSubmit& answer);
-  void Receive(const coordinator::AnswerCancel& answer);
+  void Receive(const AnswerSubmit& answer);
+  void Receive(const AnswerCancel& answer);
   bool is_done() const;
   std::string WhatIsLeft() const;
 
@@ -34,25 +34,25 @@ class SimClient {
     std::string payload;
     std::string client_key;
     bool shares_key = false;
-    coordinator::Demand demand;
-    coordinator::PolicyTimes times;
+    Demand demand;
+    PolicyTimes times;
     int attempts = 0;
     bool is_settled = false;  // accepted, refused for good, or given up
     bool wants_cancel = false;
-    std::optional<coordinator::EvaluationId> evaluation_id;
+    std::optional<EvaluationId> evaluation_id;
   };
 
   Job MakeJob(uint32_t number);
   void Submit(size_t index);
   void Cancel(size_t index);
-  void Take(const coordinator::AnswerSubmit& answer);
-  void Take(const coordinator::AnswerCancel& answer);
-  void TakeRefusal(size_t index, const coordinator::AnswerSubmit& answer);
+  void Take(const AnswerSubmit& answer);
+  void Take(const AnswerCancel& answer);
+  void TakeRefusal(size_t index, const AnswerSubmit& answer);
 
   World& world_;
-  const coordinator::Principal principal_;
+  const Principal principal_;
   std::vector<Job> jobs_;
-  std::map<coordinator::RequestId, size_t> requests_;
+  std::map<RequestId, size_t> requests_;
 };
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -14,9 +14,7 @@
 #include "tests/sim/wire.h"
 #include "tests/sim/world.h"
 
-namespace pike::sim {
-
-using namespace coordinator;  // the whole file is about its types
+namespace pike::coordinator::sim {
 
 void SimCoordinator::Start() {
   ++life_;
@@ -193,4 +191,4 @@ int64_t SimCoordinator::WallNow() const {
          std::chrono::duration_cast<Milliseconds>(world_.loop().now().time_since_epoch()).count();
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -10,7 +10,7 @@
 #include "coordinator/core/event.h"
 #include "tests/sim/sim_store.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 class World;
 
@@ -24,32 +24,32 @@ class SimCoordinator {
   // At a random point of the next batch: before it is handled, before or after it is durable, or in
   // the middle of its effects; now, if nothing comes.
   void CrashSoon();
-  void Post(coordinator::Event event);
+  void Post(Event event);
 
   bool is_up() const { return core_ != nullptr; }
-  const coordinator::Core& core() const { return *core_; }
+  const Core& core() const { return *core_; }
   const SimStore& store() const { return store_; }
   void WriteSnapshot();
 
  private:
   enum class CrashPoint { kBeforeHandle, kBeforeCommit, kAfterCommit, kAmidEffects };
-  using Batch = std::vector<coordinator::Command>;
+  using Batch = std::vector<Command>;
 
   void Crash();
   // Whether this is the point of an awaited crash; if so it has happened.
   bool CrashAt(CrashPoint point);
   void ScheduleStep();
   void Step();
-  void Handle(coordinator::Event event, Batch* batch);
+  void Handle(Event event, Batch* batch);
   void Commit(const Batch& batch);
-  void CarryOut(const coordinator::Command& command);
+  void CarryOut(const Command& command);
   void ScheduleDeadline();
   int64_t WallNow() const;
 
   World& world_;
   SimStore store_;
-  std::unique_ptr<coordinator::Core> core_;
-  std::deque<coordinator::Event> mailbox_;
+  std::unique_ptr<Core> core_;
+  std::deque<Event> mailbox_;
   uint64_t life_ = 0;  // callbacks of an earlier one do nothing
   bool is_step_scheduled_ = false;
   bool is_committing_ = false;
@@ -58,4 +58,4 @@ class SimCoordinator {
   int64_t wall_shift_ms_ = 0;
 };
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -25,12 +25,13 @@ int main(int argc, char** argv) {
   }
   for (uint64_t i = 0; i < count; ++i) {
     if (count == 1)
-      std::printf("%s\n", Describe(pike::sim::DrawOptions(seed)).c_str());
-    const pike::sim::RunResult result = pike::sim::RunSeed(seed + i, is_tracing);
-    if (result.outcome == pike::sim::RunOutcome::kPassed)
+      std::printf("%s\n", Describe(pike::coordinator::sim::DrawOptions(seed)).c_str());
+    const pike::coordinator::sim::RunResult result =
+        pike::coordinator::sim::RunSeed(seed + i, is_tracing);
+    if (result.outcome == pike::coordinator::sim::RunOutcome::kPassed)
       continue;
     std::fprintf(stderr, "%s\n", result.text.c_str());
-    return result.outcome == pike::sim::RunOutcome::kSafety ? 4 : 5;
+    return result.outcome == pike::coordinator::sim::RunOutcome::kSafety ? 4 : 5;
   }
   std::printf("%llu seeds passed\n", static_cast<unsigned long long>(count));
   return 0;

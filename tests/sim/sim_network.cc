@@ -9,9 +9,7 @@
 #include "tests/sim/wire.h"
 #include "tests/sim/world.h"
 
-namespace pike::sim {
-
-using coordinator::SessionId;
+namespace pike::coordinator::sim {
 
 void SimNetwork::Connect(SimWorker* worker) {
   auto stream = std::make_shared<Stream>();
@@ -122,7 +120,7 @@ void SimNetwork::EndAtCoordinator(const StreamPtr& stream) {
   stream->is_open_at_coordinator = false;
   by_session_.erase(stream->session);
   if (world_.coordinator().is_up())
-    world_.coordinator().Post(coordinator::WorkerDisconnected{stream->session});
+    world_.coordinator().Post(WorkerDisconnected{stream->session});
   world_.loop().After(world_.Latency(), [this, stream] { EndAtWorker(stream); });
 }
 
@@ -142,4 +140,4 @@ MonoTime SimNetwork::Arrival(MonoTime* last) {
   return *last;
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -8,7 +8,7 @@
 #include "coordinator/core/types.h"
 #include "pike/v1/worker.pb.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 class SimWorker;
 class World;
@@ -28,14 +28,14 @@ class SimNetwork {
   // The stream breaks between them.
   void Break(SimWorker* worker, bool is_half_open);
 
-  void ToWorker(const coordinator::SessionId& session, const v1::CoordinatorMessage& message);
-  void CloseByCoordinator(const coordinator::SessionId& session);
+  void ToWorker(const SessionId& session, const v1::CoordinatorMessage& message);
+  void CloseByCoordinator(const SessionId& session);
   // The coordinator's process is gone, with its ends of all streams.
   void LoseCoordinator();
 
  private:
   struct Stream {
-    coordinator::SessionId session;
+    SessionId session;
     SimWorker* worker = nullptr;
     bool is_open_at_worker = true;
     bool is_open_at_coordinator = true;
@@ -54,7 +54,7 @@ class SimNetwork {
   World& world_;
   uint64_t streams_made_ = 0;
   std::map<SimWorker*, StreamPtr> by_worker_;
-  std::map<coordinator::SessionId, StreamPtr> by_session_;
+  std::map<SessionId, StreamPtr> by_session_;
 };
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -6,10 +6,8 @@
 
 #include "tests/sim/random.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using coordinator::Milliseconds;
 
 uint32_t Rate(Random* random, uint32_t mild, uint32_t extreme) {
   switch (random->Between(0, 3)) {
@@ -27,8 +25,8 @@ Milliseconds Period(Random* random, int64_t low, int64_t high) {
   return random->Chance(500) ? Milliseconds(0) : random->Span(low, high);
 }
 
-coordinator::CoreOptions DrawLimits(Random* random) {
-  coordinator::CoreOptions core;
+CoreOptions DrawLimits(Random* random) {
+  CoreOptions core;
   const bool is_tiny = random->Chance(500);
   core.queue_compile_max = random->Count(1, is_tiny ? 4 : 100);
   core.queue_run_max = random->Count(1, is_tiny ? 4 : 100);
@@ -103,4 +101,4 @@ std::string Describe(const SimOptions& options) {
                       options.faults.message_lost, " permille");
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

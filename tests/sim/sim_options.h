@@ -6,7 +6,7 @@
 
 #include "coordinator/core/limits.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 // Faults of one run. Rates are permille per message or decision; periods are the mean time between
 // two faults of a kind, zero for none.
@@ -32,7 +32,7 @@ struct FaultMix {
 // some extreme).
 struct SimOptions {
   uint64_t seed = 0;
-  coordinator::CoreOptions core;
+  CoreOptions core;
   FaultMix faults;
   uint32_t compile_workers = 1;
   uint32_t gpu_workers = 1;
@@ -56,4 +56,4 @@ SimOptions DrawOptions(uint64_t seed);
 // One line for people.
 std::string Describe(const SimOptions& options);
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

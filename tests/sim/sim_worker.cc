@@ -12,11 +12,11 @@
 #include "tests/sim/wire.h"
 #include "tests/sim/world.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 using service::LeaseKey;
 
-SimWorker::SimWorker(World* world, const coordinator::WorkerFacts& facts)
+SimWorker::SimWorker(World* world, const WorkerFacts& facts)
     : world_(*world), name_(facts.worker_id.value), facts_(facts) {}
 
 void SimWorker::Start() {
@@ -253,4 +253,4 @@ void SimWorker::Finish(Task* task, v1::LeaseResult result) {
   Perform(session_->OnLeaseFinished(std::move(result), world_.loop().now()));
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -10,7 +10,7 @@
 #include "coordinator/core/types.h"
 #include "pike/v1/worker.pb.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 class World;
 
@@ -18,7 +18,7 @@ class World;
 // by the real WorkerSession; its work takes random time and ends at random.
 class SimWorker {
  public:
-  SimWorker(World* world, const coordinator::WorkerFacts& facts);
+  SimWorker(World* world, const WorkerFacts& facts);
 
   void Start();
   void Crash();
@@ -26,7 +26,7 @@ class SimWorker {
   void Stall(std::chrono::milliseconds span);
   void Drain();
   bool is_running() const { return session_.has_value(); }
-  const coordinator::WorkerId& id() const { return facts_.worker_id; }
+  const WorkerId& id() const { return facts_.worker_id; }
 
   // From the network.
   void OnConnected();
@@ -63,7 +63,7 @@ class SimWorker {
 
   World& world_;
   const std::string name_;
-  coordinator::WorkerFacts facts_;
+  WorkerFacts facts_;
   std::optional<service::WorkerSession> session_;
   std::map<service::LeaseKey, Task> tasks_;
   uint64_t life_ = 0;
@@ -72,4 +72,4 @@ class SimWorker {
   std::optional<MonoTime> next_tick_;
 };
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -4,7 +4,7 @@
 #include "tests/sim/run_seed.h"
 #include "tests/testing/catch.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
 
 TEST_CASE("Simulation: ten thousand seeds keep every invariant", "[sim][soak]") {
@@ -15,4 +15,4 @@ TEST_CASE("Simulation: ten thousand seeds keep every invariant", "[sim][soak]") 
 }
 
 }  // namespace
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -6,10 +6,8 @@
 
 #include "common/base/check.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 LeaseRef RefOf(const std::string& lease_id, uint32_t attempt) {
   const auto id = ParseLeaseId(lease_id);
@@ -184,4 +182,4 @@ v1::Hello HelloOf(const WorkerFacts& facts) {
   return hello;
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

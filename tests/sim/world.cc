@@ -12,10 +12,7 @@
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_worker.h"
 
-namespace pike::sim {
-
-using coordinator::Milliseconds;
-using coordinator::WorkerKind;
+namespace pike::coordinator::sim {
 
 std::vector<std::unique_ptr<Checker>> AllCheckers(const SimOptions& options) {
   const uint32_t evaluations = options.principals * options.evaluations_per_principal;
@@ -48,7 +45,7 @@ World::~World() = default;
 
 void World::Build() {
   const auto add = [this](WorkerKind kind, uint32_t number) {
-    coordinator::WorkerFacts facts;
+    WorkerFacts facts;
     facts.kind = kind;
     facts.slots = random_.Count(1, options_.slots_max);
     facts.runtime_digest = absl::StrCat("runtime-", number % options_.runtimes);
@@ -130,7 +127,7 @@ void World::DrainWorker() {
     return;
   if (random_.Chance(500))
     return worker.Drain();
-  coordinator_->Post(coordinator::DrainRequested{NewRequest(), worker.id(), "by request"});
+  coordinator_->Post(DrainRequested{NewRequest(), worker.id(), "by request"});
 }
 
 void World::WriteSnapshot() {
@@ -173,7 +170,7 @@ SimWorker& World::AnyWorker() {
       random_.Between(0, static_cast<int64_t>(workers_.size()) - 1))];
 }
 
-SimClient* World::FindClient(coordinator::RequestId request) {
+SimClient* World::FindClient(RequestId request) {
   for (const auto& client : clients_) {
     if (client->Owns(request))
       return client.get();
@@ -195,4 +192,4 @@ void World::Tell(const std::function<void(Checker&)>& tell) {
     tell(*checker);
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

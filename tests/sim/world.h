@@ -12,7 +12,7 @@
 #include "tests/sim/sim_options.h"
 #include "tests/sim/tamper.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 
 class SimClient;
 class SimCoordinator;
@@ -45,8 +45,8 @@ class World {
   SimNetwork& network() { return *network_; }
   SimCoordinator& coordinator() { return *coordinator_; }
   Tamper& tamper() { return *tamper_; }
-  SimClient* FindClient(coordinator::RequestId request);
-  coordinator::RequestId NewRequest() { return {++requests_made_}; }
+  SimClient* FindClient(RequestId request);
+  RequestId NewRequest() { return {++requests_made_}; }
   MonoTime::duration Latency() { return random_.Span(0, faults_.latency_max.count()); }
 
   void Trace(const std::string& line);
@@ -82,4 +82,4 @@ class World {
   bool is_calm_ = false;
 };
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -8,10 +8,8 @@
 #include "coordinator/core/types.h"
 #include "tests/sim/checker.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 // Attempts of one stage count from one and never exceed the limit; neither do those of a late
 // build.
@@ -48,4 +46,4 @@ std::unique_ptr<Checker> NewAttemptsChecker(uint32_t attempts_max) {
   return std::make_unique<AttemptsChecker>(attempts_max);
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

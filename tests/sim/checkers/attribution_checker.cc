@@ -6,10 +6,8 @@
 #include "coordinator/core/types.h"
 #include "tests/sim/checker.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 // No lease, build or verdict carries another candidate than the evaluation's. Simulated workers
 // echo the candidate that they were given.
@@ -56,4 +54,4 @@ std::unique_ptr<Checker> NewAttributionChecker() {
   return std::make_unique<AttributionChecker>();
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -6,10 +6,8 @@
 #include "coordinator/core/types.h"
 #include "tests/sim/checker.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 // No queue, table or tenant is above its bound after any step.
 class BoundsChecker : public Checker {
@@ -45,4 +43,4 @@ std::unique_ptr<Checker> NewBoundsChecker(const CoreOptions& limits) {
   return std::make_unique<BoundsChecker>(limits);
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -7,10 +7,8 @@
 #include "coordinator/core/types.h"
 #include "tests/sim/checker.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 // A cancellation that came in time is the end: the evaluation ends as cancelled, nothing is granted
 // or built for it any more, and nobody else's evaluation ends as cancelled.
@@ -50,4 +48,4 @@ std::unique_ptr<Checker> NewCancelChecker() {
   return std::make_unique<CancelChecker>();
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

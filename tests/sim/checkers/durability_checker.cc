@@ -8,10 +8,8 @@
 #include "coordinator/core/types.h"
 #include "tests/sim/checker.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 // After any crash nothing acknowledged is lost: an accepted evaluation is live or has its row, with
 // the candidate that was sent; a verdict that was told is the one in the store; a drained worker
@@ -79,4 +77,4 @@ std::unique_ptr<Checker> NewDurabilityChecker(bool keys_are_kept) {
   return std::make_unique<DurabilityChecker>(keys_are_kept);
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

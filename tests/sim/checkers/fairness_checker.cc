@@ -10,10 +10,8 @@
 #include "coordinator/core/types.h"
 #include "tests/sim/checker.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 // No tenant starves: while one waits for some kind of worker, another is served by that kind at
 // most once before it is. Tenants are told apart by the candidate, not by what the coordinator
@@ -91,4 +89,4 @@ std::unique_ptr<Checker> NewFairnessChecker() {
   return std::make_unique<FairnessChecker>();
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -7,10 +7,8 @@
 #include "coordinator/core/types.h"
 #include "tests/sim/checker.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 // Never two live leases for one piece of work, no lease id twice, and no lease without a record.
 class LeaseChecker : public Checker {
@@ -63,4 +61,4 @@ std::unique_ptr<Checker> NewLeaseChecker() {
   return std::make_unique<LeaseChecker>();
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -4,10 +4,8 @@
 #include "coordinator/core/core.h"
 #include "tests/sim/checker.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 std::vector<Record> Replayed(const CoreOptions& limits, const std::vector<Record>& records) {
   Core core(limits);
@@ -44,4 +42,4 @@ std::unique_ptr<Checker> NewReplayChecker(const CoreOptions& limits) {
   return std::make_unique<ReplayChecker>(limits);
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -4,7 +4,7 @@
 
 #include "tests/sim/checker.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
 
 // A device slot is never over-committed: no worker ever has more work than slots.
@@ -22,4 +22,4 @@ std::unique_ptr<Checker> NewSlotsChecker() {
   return std::make_unique<SlotsChecker>();
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim

@@ -7,10 +7,8 @@
 #include "coordinator/core/types.h"
 #include "tests/sim/checker.h"
 
-namespace pike::sim {
+namespace pike::coordinator::sim {
 namespace {
-
-using namespace coordinator;  // the whole file is about its types
 
 // An accepted evaluation ends in exactly one verdict, once, and the verdict outlives every crash.
 class VerdictChecker : public Checker {
@@ -59,4 +57,4 @@ std::unique_ptr<Checker> NewVerdictChecker() {
   return std::make_unique<VerdictChecker>();
 }
 
-}  // namespace pike::sim
+}  // namespace pike::coordinator::sim
