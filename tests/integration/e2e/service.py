@@ -20,7 +20,6 @@ PYTHON = os.environ["PIKE_PYTHON"]
 PIKE = os.path.join(BIN, "pike")
 TASKS = os.path.join(SOURCE, "examples", "tasks")
 CANDIDATES = os.path.join(SOURCE, "examples", "candidates")
-HOSTILE = os.path.join(SOURCE, "tests", "integration", "hostile")
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -204,12 +203,3 @@ def wait_for_no_descendants(deadline_s=30):
                         selector.select(max(0.0, deadline - time.monotonic()))
                 finally:
                     os.close(fd)
-
-
-def announced(path):
-    """What the first lines of a candidate announce: (set of right verdicts, flags for `pike eval`)."""
-    with open(path, "rb") as f:
-        head = f.read(4096).decode(errors="replace").splitlines()[:6]
-    fields = dict(line[1:].strip().split(":", 1) for line in head if line.startswith("# ") and ":" in line)
-    flags = [part for setting in fields.get("policy", "").split() for part in ("--set", setting)]
-    return {kind.strip() for kind in fields["expect"].split(",")}, flags
