@@ -29,7 +29,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kPatience{280};
+constexpr std::chrono::seconds kPatience{500};
 
 std::string Env(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): set before the start
@@ -61,11 +61,18 @@ ProbedToolchain Probe(const std::string& cache_dir) {
   return *probed;
 }
 
+LocalBuilderOptions Options(const ProbedToolchain& toolchain) {
+  LocalBuilderOptions options;
+  options.toolchain = toolchain;
+  options.nice = 0;  // a test has nothing to make way for
+  return options;
+}
+
 struct Fixture {
   TempFolder folder = TempFolder::Create("local-build").value();
   ProbedToolchain toolchain = Probe(folder.path());
   std::unique_ptr<sandbox::SandboxHost> host = sandbox::SandboxHost::Create({}).value();
-  LocalBuilder local{{toolchain}, host.get()};
+  LocalBuilder local{Options(toolchain), host.get()};
   CountingBuilder builder{&local};
   MemoryArtifactStore store;
   std::unique_ptr<Broker> broker = NewBroker();
@@ -82,6 +89,7 @@ struct Fixture {
     BuildCall call;
     call.arch = "cpu";
     call.deadline = MonoNow() + kPatience;
+    call.build_timeout = kPatience;
     return call;
   }
 
@@ -269,8 +277,7 @@ TEST_CASE("LocalBuilder: an endless compilation ends at its deadline and frees i
 
 TEST_CASE("LocalBuilder: a compiler that eats memory is ended by its limit, not by ours") {
   Fixture fixture;
-  LocalBuilderOptions options;
-  options.toolchain = fixture.toolchain;
+  LocalBuilderOptions options = Options(fixture.toolchain);
   options.memory_bytes_max = int64_t{400} << 20;
   LocalBuilder small(options, fixture.host.get());
   BuildJob job;
