@@ -15,11 +15,8 @@ import tempfile
 import time
 
 BIN = os.environ["PIKE_BIN_DIR"]
-SOURCE = os.environ["PIKE_SOURCE_DIR"]
 PYTHON = os.environ["PIKE_PYTHON"]
 PIKE = os.path.join(BIN, "pike")
-TASKS = os.path.join(SOURCE, "examples", "tasks")
-CANDIDATES = os.path.join(SOURCE, "examples", "candidates")
 
 _PR_SET_CHILD_SUBREAPER = 36
 
