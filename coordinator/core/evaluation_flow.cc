@@ -15,12 +15,14 @@ namespace pike::coordinator {
 namespace {
 
 // Whether a worker's own verdict may end an evaluation from this kind of lease. A compile worker
-// decides only what no GPU could change; nobody decides for the core.
+// decides only what no GPU could change: no source to speak of, or builds that fail, take too long
+// or too much memory. Nobody decides for the core.
 bool IsFinal(LeaseKind lease, VerdictKind verdict) {
   if (verdict == VerdictKind::kInfraError || verdict == VerdictKind::kCancelled)
     return false;
   return lease == LeaseKind::kRun || verdict == VerdictKind::kUnparsable ||
-         verdict == VerdictKind::kLoadError;
+         verdict == VerdictKind::kLoadError || verdict == VerdictKind::kTimeout ||
+         verdict == VerdictKind::kOutOfMemory;
 }
 
 }  // namespace

@@ -55,13 +55,15 @@ TEST_CASE("Submission: a compile worker may decide only what no GPU could change
     CHECK(f.EndOf(id) == VerdictKind::kUnparsable);
     CHECK(f.FullEndOf(id).compile_times_payload == "times of c1");
   }
-  SECTION("a load error is final") {
-    f.FinishRun("c1", f.LeaseOf(id), VerdictKind::kLoadError);
-    CHECK(f.EndOf(id) == VerdictKind::kLoadError);
+  SECTION("a failed, slow or greedy build is final") {
+    const VerdictKind kind =
+        GENERATE(VerdictKind::kLoadError, VerdictKind::kTimeout, VerdictKind::kOutOfMemory);
+    f.FinishRun("c1", f.LeaseOf(id), kind);
+    CHECK(f.EndOf(id) == kind);
   }
   SECTION("anything else is a failed attempt") {
     const VerdictKind kind =
-        GENERATE(VerdictKind::kValid, VerdictKind::kTimeout, VerdictKind::kInfraError);
+        GENERATE(VerdictKind::kValid, VerdictKind::kRuntimeError, VerdictKind::kInfraError);
     f.FinishRun("c1", f.LeaseOf(id), kind);
     CHECK(f.EndOf(id) == std::nullopt);
     CHECK(f.Only<CountRetry>().reason == RetryReason::kMalformedResult);
