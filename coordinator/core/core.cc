@@ -49,8 +49,11 @@ struct Core::Parts {
   Scheduler scheduler;
 };
 
-// What the log does not hold starts anew: leases in it get a grace to be claimed, and queue clocks
-// go on from the wall clock, which may have been set in between.
+// The longest wait that is believed of a wall clock, which may have been set since.
+constexpr std::chrono::hours kWaitMax(24 * 30);
+
+// What the log does not hold starts anew: leases in it get a grace to be claimed, and queue
+// deadlines their full time, since nobody could connect meanwhile. Waits go on by the wall clock.
 void Core::Parts::Take(const CoordinatorStarted& event) {
   PIKE_CHECK(!state.is_started);
   state.is_started = true;
@@ -74,8 +77,9 @@ void Core::Parts::Take(const CoordinatorStarted& event) {
       state.AddLease(lease);
     } else {
       const Milliseconds waited(std::clamp<int64_t>(event.wall_unix_ms - evaluation.queued_unix_ms,
-                                                    0, times.queue_timeout.count()));
+                                                    0, Milliseconds(kWaitMax).count()));
       state.evaluations.StartQueueClock(id, state.now - waited);
+      state.evaluations.SetUnservedSince(id, state.now);
     }
     evaluation_flow.Notify(id);
   }
@@ -90,7 +94,7 @@ void Core::Parts::Take(const TimePassed& event) {
       worker_flow.ExpireLease(id);
   }
   for (const EvaluationId id : state.evaluations.queue_deadlines().TakeDue(state.now))
-    evaluation_flow.EndUnserved(id);
+    evaluation_flow.TakeQueueDeadline(id);
   for (const uint64_t number : state.builds.deadlines().TakeDue(state.now)) {
     if (state.builds.Find(number) != nullptr)
       build_flow.EndUnserved(number);

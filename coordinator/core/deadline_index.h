@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,6 +28,9 @@ class DeadlineIndex {
     by_time_.erase({it->second, key});
     by_key_.erase(it);
   }
+
+  bool Contains(const Key& key) const { return by_key_.count(key) > 0; }
+  size_t size() const { return by_key_.size(); }
 
   std::optional<MonoTime> Next() const {
     if (by_time_.empty())

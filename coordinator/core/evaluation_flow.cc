@@ -1,5 +1,6 @@
 #include "coordinator/core/evaluation_flow.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "common/base/check.h"
 #include "coordinator/core/admission_policy.h"
+#include "coordinator/core/placement_policy.h"
 
 namespace pike::coordinator {
 namespace {
@@ -23,6 +25,18 @@ bool IsFinal(LeaseKind lease, VerdictKind verdict) {
   return lease == LeaseKind::kRun || verdict == VerdictKind::kUnparsable ||
          verdict == VerdictKind::kLoadError || verdict == VerdictKind::kTimeout ||
          verdict == VerdictKind::kOutOfMemory;
+}
+
+std::string WhyUnserved(const Service& service, bool is_compile, Milliseconds unserved) {
+  const char* kind = is_compile ? "compile" : "GPU";
+  if (service.draining > 0)
+    return absl::StrCat("no worker: all that could take it (", service.draining, " ", kind,
+                        ") have been draining for ", unserved.count(), " ms");
+  if (!service.has_target)
+    return absl::StrCat("no worker: no GPU worker to compile for was connected for ",
+                        unserved.count(), " ms");
+  return absl::StrCat("no worker: no ", kind, " worker that could take it was connected for ",
+                      unserved.count(), " ms");
 }
 
 }  // namespace
@@ -121,16 +135,21 @@ void EvaluationFlow::FailAttempt(const Lease& lease, const Failure& failure) {
   Notify(id);
 }
 
-void EvaluationFlow::EndUnserved(EvaluationId id) {
+void EvaluationFlow::TakeQueueDeadline(EvaluationId id) {
   const Evaluation* evaluation = state_.evaluations.Find(id);
   PIKE_CHECK(evaluation != nullptr && evaluation->is_queued());
   const bool is_compile = evaluation->stage == Stage::kQueuedCompile;
-  const auto waited =
-      std::chrono::duration_cast<Milliseconds>(state_.now - evaluation->queued_since);
+  const Need need = evaluation->need();
+  const Workers& workers = state_.workers.all();
+  const Service service = is_compile ? CompileService(workers, need.demand)
+                                     : RunService(workers, need.demand, need.target);
+  const MonoTime since =
+      service.is_served ? state_.now : std::max(evaluation->unserved_since, service.until);
+  if (state_.now - since < evaluation->accepted.times.queue_timeout)
+    return state_.evaluations.SetUnservedSince(id, since);
+  const auto unserved = std::chrono::duration_cast<Milliseconds>(state_.now - since);
   End(id,
-      CoreVerdict{VerdictKind::kInfraError,
-                  absl::StrCat("no worker: no ", is_compile ? "compile" : "GPU",
-                               " worker took it within ", waited.count(), " ms"),
+      CoreVerdict{VerdictKind::kInfraError, WhyUnserved(service, is_compile, unserved),
                   evaluation->stage, Blame::kInfrastructure},
       "");
 }

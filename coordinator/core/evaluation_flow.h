@@ -30,8 +30,9 @@ class EvaluationFlow {
   void TakeOutcome(const Lease& lease, const LeaseResultReceived& event);
   // A compile or run lease came to nothing, and is finished or revoked already.
   void FailAttempt(const Lease& lease, const Failure& failure);
-  // Nobody took it out of its queue in time.
-  void EndUnserved(EvaluationId id);
+  // Its queue deadline has come. It ends if for so long no connected worker could have taken it,
+  // and goes on waiting otherwise: a busy worker is no reason to give up.
+  void TakeQueueDeadline(EvaluationId id);
 
   // Tells watchers where an evaluation is.
   void Notify(EvaluationId id);

@@ -112,6 +112,13 @@ void EvaluationTable::StartQueueClock(EvaluationId id, MonoTime since) {
   Evaluation& evaluation = Get(id);
   PIKE_CHECK(evaluation.is_queued());
   evaluation.queued_since = since;
+  SetUnservedSince(id, since);
+}
+
+void EvaluationTable::SetUnservedSince(EvaluationId id, MonoTime since) {
+  Evaluation& evaluation = Get(id);
+  PIKE_CHECK(evaluation.is_queued());
+  evaluation.unserved_since = since;
   queue_deadlines_.Set(id, since + evaluation.accepted.times.queue_timeout);
 }
 

@@ -31,6 +31,7 @@ struct Evaluation {
   Milliseconds queued_run{0};
   // Of this process only.
   MonoTime queued_since;
+  MonoTime unserved_since;      // at the earliest: no connected worker could take it
   WorkerId last_failed_worker;  // another one is preferred
 
   EvaluationId id() const { return accepted.evaluation_id; }
@@ -73,8 +74,10 @@ class EvaluationTable {
 
   // The step within a run lease. REQUIRES: the evaluation holds one.
   void SetRunStage(EvaluationId id, Stage stage);
-  // Starts the clock of a queued evaluation, which has waited since `since`.
+  // A queued evaluation waits since `since`.
   void StartQueueClock(EvaluationId id, MonoTime since);
+  // Its queue deadline comes its queue_timeout after `since`.
+  void SetUnservedSince(EvaluationId id, MonoTime since);
   DeadlineIndex<EvaluationId>& queue_deadlines() { return queue_deadlines_; }
   const DeadlineIndex<EvaluationId>& queue_deadlines() const { return queue_deadlines_; }
 

@@ -24,6 +24,12 @@ const WorkerEntry* Pick(const Workers& workers, const WorkerId& avoid, const Fit
   return best;
 }
 
+void Count(const WorkerEntry& worker, Service* service) {
+  service->is_served |= worker.is_taking_work();
+  service->draining += worker.is_connected() && !worker.is_taking_work() ? 1 : 0;
+  service->until = std::max(service->until, worker.served_until);
+}
+
 }  // namespace
 
 bool CanCompileFor(const WorkerFacts& worker, const std::string& runtime_digest) {
@@ -62,6 +68,28 @@ std::vector<BuildTarget> CompileTargets(const Workers& workers, const Demand& de
   for (auto& [target, free_slots] : ranked)
     targets.push_back(std::move(target));
   return targets;
+}
+
+Service CompileService(const Workers& workers, const Demand& demand) {
+  const std::vector<BuildTarget> targets = CompileTargets(workers, demand);
+  Service service;
+  service.has_target = !targets.empty();
+  for (const auto& [id, worker] : workers) {
+    if (std::any_of(targets.begin(), targets.end(), [&w = worker](const BuildTarget& target) {
+          return CanCompileFor(w.facts, target.runtime_digest);
+        }))
+      Count(worker, &service);
+  }
+  return service;
+}
+
+Service RunService(const Workers& workers, const Demand& demand, const BuildTarget& target) {
+  Service service;
+  for (const auto& [id, worker] : workers) {
+    if (CanRun(worker.facts, demand, target))
+      Count(worker, &service);
+  }
+  return service;
 }
 
 const WorkerEntry* PickCompileWorker(const Workers& workers, const std::string& runtime_digest,

@@ -47,7 +47,7 @@ void WorkerFlow::Disconnect(const WorkerDisconnected& event) {
     return;
   // Its leases live on until they expire, so that it can come back to them; a build reply cannot.
   builds_.DropSession(event.session);
-  state_.workers.Disconnect(worker);
+  state_.workers.Disconnect(worker, state_.now);
 }
 
 void WorkerFlow::Heartbeat(const HeartbeatReceived& event) {
@@ -108,18 +108,22 @@ void WorkerFlow::RequestBuild(const BuildRequested& event) {
 }
 
 void WorkerFlow::Drain(const DrainRequested& event) {
-  const WorkerEntry* worker = state_.workers.Find(event.worker_id);
-  if (worker != nullptr && !worker->drain_reason.has_value())
+  WorkerEntry* worker = state_.workers.Find(event.worker_id);
+  if (worker != nullptr && !worker->drain_reason.has_value()) {
+    state_.workers.StopServing(worker, state_.now);
     state_.Commit(WorkerDrained{event.worker_id, event.reason});
+  }
   if (worker != nullptr && worker->is_connected())
     state_.Emit(SendDrain{*worker->session, *worker->drain_reason});
   state_.Emit(AnswerDrain{event.request, event.worker_id, worker != nullptr});
 }
 
 void WorkerFlow::StartDraining(const WorkerDraining& event) {
-  const WorkerEntry* worker = Hear(event.session);
-  if (worker != nullptr && !worker->drain_reason.has_value())
+  WorkerEntry* worker = Hear(event.session);
+  if (worker != nullptr && !worker->drain_reason.has_value()) {
+    state_.workers.StopServing(worker, state_.now);
     state_.Commit(WorkerDrained{worker->facts.worker_id, state_.CutReason(event.reason)});
+  }
 }
 
 void WorkerFlow::JudgePublish(const ArtifactPublished& event) {

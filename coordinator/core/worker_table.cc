@@ -53,11 +53,17 @@ void WorkerTable::Connect(const WorkerId& id, const SessionId& session, MonoTime
   Touch(worker, now);
 }
 
-void WorkerTable::Disconnect(WorkerEntry* worker) {
+void WorkerTable::Disconnect(WorkerEntry* worker, MonoTime now) {
   PIKE_CHECK(worker->is_connected());
+  StopServing(worker, now);
   sessions_.erase(*worker->session);
   worker->session.reset();
   SetDeadline(*worker);
+}
+
+void WorkerTable::StopServing(WorkerEntry* worker, MonoTime now) {
+  if (worker->is_taking_work())
+    worker->served_until = now;
 }
 
 void WorkerTable::Touch(WorkerEntry* worker, MonoTime now) {
@@ -66,8 +72,10 @@ void WorkerTable::Touch(WorkerEntry* worker, MonoTime now) {
 }
 
 void WorkerTable::StartClocks(MonoTime now) {
-  for (auto& [id, worker] : workers_)
+  for (auto& [id, worker] : workers_) {
     Touch(&worker, now);
+    worker.served_until = now;
+  }
 }
 
 void WorkerTable::Finish(WorkerEntry* worker, const LeaseRef& lease) {

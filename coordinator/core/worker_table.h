@@ -30,6 +30,7 @@ struct WorkerEntry {
   // Of this process only.
   std::optional<SessionId> session;  // set: connected
   MonoTime heard;
+  MonoTime served_until;  // when it last stopped taking work
   uint32_t leases = 0;  // live ones
   std::map<LeaseRef, StoppingLease> stopping;
   std::deque<LeaseRef> finished;  // results taken lately, bounded
@@ -61,7 +62,9 @@ class WorkerTable {
   // REQUIRES: the worker is known and not connected.
   void Connect(const WorkerId& id, const SessionId& session, MonoTime now);
   // Keeps what is known of the worker, its leases too.
-  void Disconnect(WorkerEntry* worker);
+  void Disconnect(WorkerEntry* worker, MonoTime now);
+  // It stops taking work now, if it takes any. Call before what makes it stop.
+  void StopServing(WorkerEntry* worker, MonoTime now);
   // Something came from the worker.
   void Touch(WorkerEntry* worker, MonoTime now);
   // After a restart nobody is connected, and everybody was heard of just now.

@@ -74,6 +74,7 @@ std::unique_ptr<Checker> NewCancelChecker();  // cancelled ends as cancelled, an
 // Nothing acknowledged is lost. `keys_are_kept`: no client key is forgotten in this run.
 std::unique_ptr<Checker> NewDurabilityChecker(bool keys_are_kept);
 std::unique_ptr<Checker> NewFairnessChecker();  // no tenant starves
+std::unique_ptr<Checker> NewServiceChecker();   // no work ends for want of a worker that is there
 std::unique_ptr<Checker> NewSlotsChecker();     // a device slot is never over-committed
 std::unique_ptr<Checker> NewReplayChecker(const CoreOptions& limits);
 

@@ -25,6 +25,7 @@ std::vector<std::unique_ptr<Checker>> AllCheckers(const SimOptions& options) {
   checkers.push_back(NewCancelChecker());
   checkers.push_back(NewDurabilityChecker(options.core.client_keys_max >= evaluations));
   checkers.push_back(NewFairnessChecker());
+  checkers.push_back(NewServiceChecker());
   checkers.push_back(NewSlotsChecker());
   checkers.push_back(NewReplayChecker(options.core));
   return checkers;

@@ -177,7 +177,7 @@ TEST_CASE("Submission: work for a configured class waits for its workers", "[coo
     f.Pass(Milliseconds(600'000));
     CHECK(f.EndOf(id) == VerdictKind::kInfraError);
     const auto verdict = std::get<CoreVerdict>(f.FullEndOf(id).verdict);
-    CHECK(verdict.reason == "no worker: no compile worker took it within 600000 ms");
+    CHECK(verdict.reason == "no worker: no GPU worker to compile for was connected for 600000 ms");
     CHECK(verdict.blame == Blame::kInfrastructure);
     CHECK(f.FullEndOf(id).queued_compile == Milliseconds(600'000));
   }
