@@ -61,6 +61,9 @@ void BuildFlow::FailAttempt(const Lease& lease, RetryReason reason, absl::string
   state_.builds.SetLease(build->number, std::nullopt);
   if (build->attempts >= state_.options.attempts_max)
     return Reply(build->number, "", build->last_failure);
+  const Milliseconds delay = RetryDelay(state_.options, build->attempts);
+  if (delay.count() > 0)
+    state_.builds.HoldBack(build->number, state_.now + delay);
   state_.Emit(CountRetry{reason});
 }
 

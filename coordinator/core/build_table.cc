@@ -25,6 +25,7 @@ void BuildTable::Remove(uint64_t number) {
   PIKE_CHECK(it != builds_.end());
   by_key_.erase(it->second.key);
   waiting_.erase(number);
+  held_back_.Clear(number);
   deadlines_.Clear(number);
   builds_.erase(it);
 }
@@ -62,6 +63,16 @@ void BuildTable::SetLease(uint64_t number, std::optional<LeaseId> lease) {
   if (lease.has_value())
     waiting_.erase(number);
   else
+    waiting_.insert(number);
+}
+
+void BuildTable::HoldBack(uint64_t number, MonoTime until) {
+  PIKE_CHECK(waiting_.erase(number) == 1);
+  held_back_.Set(number, until);
+}
+
+void BuildTable::ReleaseDue(MonoTime now) {
+  for (const uint64_t number : held_back_.TakeDue(now))
     waiting_.insert(number);
 }
 

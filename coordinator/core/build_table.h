@@ -50,8 +50,14 @@ class BuildTable {
 
   // Marks a build as leased, or as waiting again.
   void SetLease(uint64_t number, std::optional<LeaseId> lease);
-  // Numbers of the builds without a lease.
+  // Keeps a build without a lease from the next one until a time.
+  void HoldBack(uint64_t number, MonoTime until);
+  void ReleaseDue(MonoTime now);
+  std::optional<MonoTime> NextRelease() const { return held_back_.Next(); }
+  // Numbers of the builds that may get a lease now.
   const std::set<uint64_t>& waiting() const { return waiting_; }
+  // Builds without a lease, held back or not.
+  size_t waiting_count() const { return waiting_.size() + held_back_.size(); }
 
   DeadlineIndex<uint64_t>& deadlines() { return deadlines_; }
   const DeadlineIndex<uint64_t>& deadlines() const { return deadlines_; }
@@ -61,6 +67,7 @@ class BuildTable {
   std::map<uint64_t, Build> builds_;
   std::map<BuildKey, uint64_t> by_key_;
   std::set<uint64_t> waiting_;
+  DeadlineIndex<uint64_t> held_back_;
   DeadlineIndex<uint64_t> deadlines_;
 };
 

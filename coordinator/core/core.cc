@@ -93,6 +93,9 @@ void Core::Parts::Take(const TimePassed& event) {
     if (state.leases.Find(id) != nullptr)
       worker_flow.ExpireLease(id);
   }
+  for (const EvaluationId id : state.evaluations.ReleaseDue(state.now))
+    evaluation_flow.Notify(id);
+  state.builds.ReleaseDue(state.now);
   for (const EvaluationId id : state.evaluations.queue_deadlines().TakeDue(state.now))
     evaluation_flow.TakeQueueDeadline(id);
   for (const uint64_t number : state.builds.deadlines().TakeDue(state.now)) {
@@ -105,10 +108,15 @@ void Core::Parts::Take(const TimePassed& event) {
 
 EvaluationView Core::Parts::View(const Evaluation& evaluation) const {
   const EvaluationAccepted& accepted = evaluation.accepted;
-  return {evaluation.id(),     accepted.principal,
-          accepted.client_key, accepted.payload,
-          evaluation.stage,    state.evaluations.QueuePosition(evaluation),
-          evaluation.attempts, accepted.submitted_unix_ms};
+  return {evaluation.id(),
+          accepted.principal,
+          accepted.client_key,
+          accepted.payload,
+          evaluation.stage,
+          state.evaluations.QueuePosition(evaluation),
+          evaluation.attempts,
+          accepted.submitted_unix_ms,
+          state.evaluations.IsHeldBack(evaluation.id())};
 }
 
 Core::Core(const CoreOptions& options) {
@@ -138,7 +146,8 @@ std::optional<MonoTime> Core::NextDeadline() const {
   std::optional<MonoTime> next;
   for (const std::optional<MonoTime> candidate :
        {state.leases.deadlines().Next(), state.evaluations.queue_deadlines().Next(),
-        state.builds.deadlines().Next(), state.workers.deadlines().Next()}) {
+        state.evaluations.NextRelease(), state.builds.deadlines().Next(),
+        state.builds.NextRelease(), state.workers.deadlines().Next()}) {
     if (candidate.has_value() && (!next.has_value() || *candidate < *next))
       next = candidate;
   }
@@ -200,7 +209,7 @@ LoadView Core::Load() const {
   load.leases_compile = count(LeaseKind::kCompile);
   load.leases_run = count(LeaseKind::kRun);
   load.leases_build = count(LeaseKind::kBuild);
-  load.builds_waiting = static_cast<uint32_t>(state.builds.waiting().size());
+  load.builds_waiting = static_cast<uint32_t>(state.builds.waiting_count());
   load.active_evaluations = static_cast<uint32_t>(state.evaluations.all().size());
   return load;
 }

@@ -24,6 +24,7 @@ struct EvaluationView {
   uint32_t queue_position = 0;  // from 1; 0 if it does not wait
   uint32_t attempt = 0;
   int64_t submitted_unix_ms = 0;
+  bool is_held_back = false;  // a failed attempt; the next may begin a little later
 };
 
 // A worker as people see it.

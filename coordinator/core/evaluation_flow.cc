@@ -131,6 +131,9 @@ void EvaluationFlow::FailAttempt(const Lease& lease, const Failure& failure) {
                "");
   state_.Commit(AttemptFailed{lease.ref, id, line, state_.WallNow()});
   state_.evaluations.StartQueueClock(id, state_.now);
+  const Milliseconds delay = RetryDelay(state_.options, lease.ref.attempt);
+  if (delay.count() > 0)
+    state_.evaluations.HoldBack(id, state_.now + delay);
   state_.Emit(CountRetry{failure.reason});
   Notify(id);
 }

@@ -1,5 +1,6 @@
 #include "coordinator/core/evaluation_table.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -94,6 +95,8 @@ uint32_t EvaluationTable::QueuePosition(const Evaluation& evaluation) const {
   if (!evaluation.is_queued())
     return 0;
   const FairQueue& queue = evaluation.stage == Stage::kQueuedCompile ? queue_compile_ : queue_run_;
+  if (IsHeldBack(evaluation.id()))
+    return static_cast<uint32_t>(queue.size()) + 1;
   return queue.Position(evaluation.accepted.principal, evaluation.id());
 }
 
@@ -120,6 +123,31 @@ void EvaluationTable::SetUnservedSince(EvaluationId id, MonoTime since) {
   PIKE_CHECK(evaluation.is_queued());
   evaluation.unserved_since = since;
   queue_deadlines_.Set(id, since + evaluation.accepted.times.queue_timeout);
+}
+
+void EvaluationTable::HoldBack(EvaluationId id, MonoTime until) {
+  const Evaluation& evaluation = Get(id);
+  PIKE_CHECK(!IsHeldBack(id));
+  QueueOf(evaluation).Erase(evaluation.accepted.principal, evaluation.need(), id);
+  HeldOf(evaluation).Set(id, until);
+}
+
+std::vector<EvaluationId> EvaluationTable::ReleaseDue(MonoTime now) {
+  std::vector<EvaluationId> released = held_compile_.TakeDue(now);
+  const std::vector<EvaluationId> runs = held_run_.TakeDue(now);
+  released.insert(released.end(), runs.begin(), runs.end());
+  for (const EvaluationId id : released) {
+    const Evaluation& evaluation = Get(id);
+    QueueOf(evaluation).Insert(evaluation.accepted.principal, evaluation.need(), id);
+  }
+  return released;
+}
+
+std::optional<MonoTime> EvaluationTable::NextRelease() const {
+  const auto compile = held_compile_.Next();
+  const auto run = held_run_.Next();
+  return compile.has_value() && run.has_value() ? std::min(compile, run)
+                                                : (compile.has_value() ? compile : run);
 }
 
 void EvaluationTable::AppendSnapshot(std::vector<Record>* records) const {
@@ -167,13 +195,21 @@ void EvaluationTable::Enqueue(Evaluation* evaluation, Stage stage, int64_t at_un
 }
 
 void EvaluationTable::Dequeue(const Evaluation& evaluation) {
-  QueueOf(evaluation).Erase(evaluation.accepted.principal, evaluation.need(), evaluation.id());
+  if (IsHeldBack(evaluation.id()))
+    HeldOf(evaluation).Clear(evaluation.id());
+  else
+    QueueOf(evaluation).Erase(evaluation.accepted.principal, evaluation.need(), evaluation.id());
   queue_deadlines_.Clear(evaluation.id());
 }
 
 FairQueue& EvaluationTable::QueueOf(const Evaluation& evaluation) {
   PIKE_CHECK(evaluation.is_queued());
   return evaluation.stage == Stage::kQueuedCompile ? queue_compile_ : queue_run_;
+}
+
+DeadlineIndex<EvaluationId>& EvaluationTable::HeldOf(const Evaluation& evaluation) {
+  PIKE_CHECK(evaluation.is_queued());
+  return evaluation.stage == Stage::kQueuedCompile ? held_compile_ : held_run_;
 }
 
 }  // namespace pike::coordinator

@@ -62,14 +62,15 @@ class EvaluationTable {
 
   FairQueue& queue_compile() { return queue_compile_; }
   FairQueue& queue_run() { return queue_run_; }
-  // Place in its queue, from 1; 0 if it does not wait.
+  // Place in its queue, from 1, behind all others while it is held back; 0 if it does not wait.
   uint32_t QueuePosition(const Evaluation& evaluation) const;
 
   // Evaluations in, or waiting for, the compile stage; and the run stage.
   size_t compile_stage_count() const { return evaluations_.size() - run_stage_count_; }
   size_t run_stage_count() const { return run_stage_count_; }
-  size_t queued_compile_count() const { return queue_compile_.size(); }
-  size_t queued_run_count() const { return queue_run_.size(); }
+  // In their queues, held back or not.
+  size_t queued_compile_count() const { return queue_compile_.size() + held_compile_.size(); }
+  size_t queued_run_count() const { return queue_run_.size() + held_run_.size(); }
   size_t CountOf(const Principal& principal) const;
 
   // The step within a run lease. REQUIRES: the evaluation holds one.
@@ -78,6 +79,14 @@ class EvaluationTable {
   void StartQueueClock(EvaluationId id, MonoTime since);
   // Its queue deadline comes its queue_timeout after `since`.
   void SetUnservedSince(EvaluationId id, MonoTime since);
+  // Takes a queued evaluation out of line until a time. REQUIRES: it is in line.
+  void HoldBack(EvaluationId id, MonoTime until);
+  bool IsHeldBack(EvaluationId id) const {
+    return held_compile_.Contains(id) || held_run_.Contains(id);
+  }
+  // Puts those whose time has come back in line, and returns them.
+  std::vector<EvaluationId> ReleaseDue(MonoTime now);
+  std::optional<MonoTime> NextRelease() const;
   DeadlineIndex<EvaluationId>& queue_deadlines() { return queue_deadlines_; }
   const DeadlineIndex<EvaluationId>& queue_deadlines() const { return queue_deadlines_; }
 
@@ -89,12 +98,16 @@ class EvaluationTable {
   void Enqueue(Evaluation* evaluation, Stage stage, int64_t at_unix_ms);
   void Dequeue(const Evaluation& evaluation);
   FairQueue& QueueOf(const Evaluation& evaluation);
+  DeadlineIndex<EvaluationId>& HeldOf(const Evaluation& evaluation);
 
   std::map<EvaluationId, Evaluation> evaluations_;
   std::map<Principal, size_t> count_by_principal_;
   ClientKeys client_keys_;
+  // Each queued evaluation is in the queue of its stage, or held back from it.
   FairQueue queue_compile_;
   FairQueue queue_run_;
+  DeadlineIndex<EvaluationId> held_compile_;
+  DeadlineIndex<EvaluationId> held_run_;
   size_t run_stage_count_ = 0;
   DeadlineIndex<EvaluationId> queue_deadlines_;
 };

@@ -1,5 +1,6 @@
 #include "coordinator/core/limits.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,6 +49,9 @@ std::vector<std::string> Problems(const CoreOptions& options) {
   problem.CheckRange("heartbeat_interval_ms", options.heartbeat_interval.count(), 10, 60'000);
   problem.CheckRange("deadline_margin_ms", options.deadline_margin.count(), 0, 600'000);
   problem.CheckRange("lease_slack_ms", options.lease_slack.count(), 0, 3'600'000);
+  problem.CheckRange("retry_delay_ms", options.retry_delay.count(), 0, 60'000);
+  problem.CheckRange("retry_delay_max_ms", options.retry_delay_max.count(),
+                     options.retry_delay.count(), 600'000);
   if (options.lease_timeout < 2 * options.heartbeat_interval)
     problem.Add("lease_timeout_ms is less than twice heartbeat_interval_ms");
   if (options.worker_memory < options.lease_timeout)
@@ -57,6 +61,13 @@ std::vector<std::string> Problems(const CoreOptions& options) {
       problem.Add("gpu_classes has an empty name");
   }
   return problem.Take();
+}
+
+Milliseconds RetryDelay(const CoreLimits& limits, uint32_t attempt) {
+  Milliseconds delay = limits.retry_delay;
+  for (uint32_t failed = 1; failed < attempt && delay < limits.retry_delay_max; ++failed)
+    delay *= 10;
+  return std::min(delay, limits.retry_delay_max);
 }
 
 Milliseconds RunTimeout(const PolicyTimes& times) {

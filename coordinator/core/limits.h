@@ -27,6 +27,11 @@ struct CoreLimits {
   uint32_t builds_per_worker_max = 16;
   // Leases of one stage of an evaluation, and of one late build. Range 1 to 10.
   uint32_t attempts_max = 3;
+  // Wait before the second lease of a stage or late build; ten times as long before each further
+  // one, up to retry_delay_max. So a fault that passes costs one attempt. Range 0 s to 60 s.
+  Milliseconds retry_delay{1'000};
+  // Range retry_delay to 600 s.
+  Milliseconds retry_delay_max{30'000};
   // Longest reason kept of a failed attempt, in bytes; the rest is cut. Range 16 to 4096.
   uint32_t reason_bytes_max = 1'024;
 
@@ -53,6 +58,9 @@ struct CoreOptions : CoreLimits {
 
 // All that is wrong with `options`, one line each; empty if they are valid.
 std::vector<std::string> Problems(const CoreOptions& options);
+
+// The wait after the failure of the attempt of this number, from 1.
+Milliseconds RetryDelay(const CoreLimits& limits, uint32_t attempt);
 
 // The longest a run lease may take by `times` alone: load, late builds, first call, and candidate
 // and reference side by side in verification, warm-up and timing.

@@ -25,10 +25,10 @@ std::vector<BuildTarget> CompileTargets(const Workers& workers, const Demand& de
 
 // Who could take a piece of work that waits, busy or not.
 struct Service {
-  bool is_served = false;    // a connected worker takes such work
-  uint32_t draining = 0;     // connected workers that could, but take no more
-  bool has_target = true;    // false: no GPU worker is known to compile for
-  MonoTime until;            // when the last of the others that are still known stopped
+  bool is_served = false;  // a connected worker takes such work
+  uint32_t draining = 0;   // connected workers that could, but take no more
+  bool has_target = true;  // false: no GPU worker is known to compile for
+  MonoTime until;          // when the last of the others that are still known stopped
 };
 Service CompileService(const Workers& workers, const Demand& demand);
 Service RunService(const Workers& workers, const Demand& demand, const BuildTarget& target);

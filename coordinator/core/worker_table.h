@@ -31,7 +31,7 @@ struct WorkerEntry {
   std::optional<SessionId> session;  // set: connected
   MonoTime heard;
   MonoTime served_until;  // when it last stopped taking work
-  uint32_t leases = 0;  // live ones
+  uint32_t leases = 0;    // live ones
   std::map<LeaseRef, StoppingLease> stopping;
   std::deque<LeaseRef> finished;  // results taken lately, bounded
 

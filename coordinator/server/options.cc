@@ -24,13 +24,17 @@ struct Periods {
   int64_t worker_memory_ms;
   int64_t deadline_margin_ms;
   int64_t lease_slack_ms;
+  int64_t retry_delay_ms;
+  int64_t retry_delay_ms_max;
 
   explicit Periods(const CoreOptions& core)
       : heartbeat_ms(core.heartbeat_interval.count()),
         lease_timeout_ms(core.lease_timeout.count()),
         worker_memory_ms(core.worker_memory.count()),
         deadline_margin_ms(core.deadline_margin.count()),
-        lease_slack_ms(core.lease_slack.count()) {}
+        lease_slack_ms(core.lease_slack.count()),
+        retry_delay_ms(core.retry_delay.count()),
+        retry_delay_ms_max(core.retry_delay_max.count()) {}
 
   void CopyTo(CoreOptions* core) const {
     core->heartbeat_interval = Milliseconds(heartbeat_ms);
@@ -38,6 +42,8 @@ struct Periods {
     core->worker_memory = Milliseconds(worker_memory_ms);
     core->deadline_margin = Milliseconds(deadline_margin_ms);
     core->lease_slack = Milliseconds(lease_slack_ms);
+    core->retry_delay = Milliseconds(retry_delay_ms);
+    core->retry_delay_max = Milliseconds(retry_delay_ms_max);
   }
 };
 
@@ -71,6 +77,13 @@ void AddPeriods(CLI::App* app, Periods* periods) {
       ->capture_default_str();
   app->add_option("--lease-slack-ms", periods->lease_slack_ms,
                   "waiting for build slots and device locks that a lease may add")
+      ->capture_default_str();
+  app->add_option("--retry-delay-ms", periods->retry_delay_ms,
+                  "wait before the second attempt of a stage; ten times as long before each "
+                  "further one")
+      ->capture_default_str();
+  app->add_option("--retry-delay-ms-max", periods->retry_delay_ms_max,
+                  "longest wait before an attempt")
       ->capture_default_str();
 }
 

@@ -68,7 +68,7 @@ class Checker {
 std::unique_ptr<Checker> NewVerdictChecker();      // exactly one verdict, also after crashes
 std::unique_ptr<Checker> NewAttributionChecker();  // no verdict of another candidate
 std::unique_ptr<Checker> NewLeaseChecker();        // never two live leases for one piece of work
-std::unique_ptr<Checker> NewAttemptsChecker(uint32_t attempts_max);
+std::unique_ptr<Checker> NewAttemptsChecker(const CoreOptions& limits);  // bounded, and not at once
 std::unique_ptr<Checker> NewBoundsChecker(const CoreOptions& limits);
 std::unique_ptr<Checker> NewCancelChecker();  // cancelled ends as cancelled, and yields nothing
 // Nothing acknowledged is lost. `keys_are_kept`: no client key is forgotten in this run.

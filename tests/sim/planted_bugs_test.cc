@@ -134,6 +134,38 @@ TEST_CASE("Planted bug: an attempt over the limit is found", "[sim]") {
   CHECK(Report(failing, PlantA<AllowsOneMoreAttempt>(), "attempts") == "attempts");
 }
 
+struct TriesAgainAtOnce : Tamper {
+  void OnLimits(CoreOptions* limits) override { limits->retry_delay = Milliseconds(0); }
+};
+
+TEST_CASE("Planted bug: an attempt at once after a failure is found", "[sim]") {
+  const auto failing = [](uint64_t seed) {
+    SimOptions options = Calm(seed);
+    options.faults.task_fails = 500;
+    return options;
+  };
+  CHECK(RunWorld(failing(1)).text == "");
+  CHECK(Report(failing, PlantA<TriesAgainAtOnce>(), "attempts") == "attempts");
+}
+
+struct GivesUpTooSoon : Tamper {
+  void OnCommands(std::vector<Command>* commands) override {
+    for (Command& command : *commands) {
+      auto* end = std::get_if<EndEvaluation>(&command);
+      if (end != nullptr)
+        end->verdict = CoreVerdict{VerdictKind::kInfraError, "no worker: planted"};
+      auto* append = std::get_if<AppendRecord>(&command);
+      auto* ended = append == nullptr ? nullptr : std::get_if<EvaluationEnded>(&append->record);
+      if (ended != nullptr)
+        ended->kind = VerdictKind::kInfraError;
+    }
+  }
+};
+
+TEST_CASE("Planted bug: work ended for want of a worker that is there is found", "[sim]") {
+  CHECK(Report(Calm, PlantA<GivesUpTooSoon>(), "service") == "service");
+}
+
 struct IgnoresBound : Tamper {
   void OnLimits(CoreOptions* limits) override { limits->queue_compile_max = 1'000; }
 };

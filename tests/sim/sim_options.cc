@@ -87,6 +87,8 @@ SimOptions DrawOptions(uint64_t seed) {
   options.arrival_max = random.Span(100, 15'000);
   options.work_max = random.Span(50, 1'500);
   options.faults_end = random.Span(5'000, 20'000);
+  options.core.retry_delay = random.Chance(300) ? Milliseconds(0) : random.Span(1, 2'000);
+  options.core.retry_delay_max = options.core.retry_delay * random.Between(1, 20);
   return options;
 }
 

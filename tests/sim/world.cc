@@ -20,7 +20,7 @@ std::vector<std::unique_ptr<Checker>> AllCheckers(const SimOptions& options) {
   checkers.push_back(NewVerdictChecker());
   checkers.push_back(NewAttributionChecker());
   checkers.push_back(NewLeaseChecker());
-  checkers.push_back(NewAttemptsChecker(options.core.attempts_max));
+  checkers.push_back(NewAttemptsChecker(options.core));
   checkers.push_back(NewBoundsChecker(options.core));
   checkers.push_back(NewCancelChecker());
   checkers.push_back(NewDurabilityChecker(options.core.client_keys_max >= evaluations));

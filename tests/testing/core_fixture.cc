@@ -22,6 +22,12 @@ std::vector<Record> SnapshotOf(const CoreOptions& options, const std::vector<Rec
 
 }  // namespace
 
+CoreOptions PromptOptions() {
+  CoreOptions options;
+  options.retry_delay = Milliseconds(0);
+  return options;
+}
+
 CoreFixture::CoreFixture(const CoreOptions& core_options)
     : options(core_options), core(std::make_unique<Core>(core_options)) {
   Do(CoordinatorStarted{wall_unix_ms});

@@ -14,11 +14,14 @@
 
 namespace pike::coordinator {
 
+// The defaults, but failed attempts are repeated at once.
+CoreOptions PromptOptions();
+
 // Words for tests of the core. Keeps the log that a shell would, and checks after every event that
 // the log and the snapshot both reproduce the durable state.
 class CoreFixture {
  public:
-  explicit CoreFixture(const CoreOptions& options = CoreOptions());
+  explicit CoreFixture(const CoreOptions& options = PromptOptions());
 
   // Hands one event to the core; `said` holds the commands until the next one.
   void Do(const Event& event);

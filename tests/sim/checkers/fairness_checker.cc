@@ -28,7 +28,7 @@ class FairnessChecker : public Checker {
     if (const auto* granted = std::get_if<LeaseGranted>(&record))
       Serve(*granted);
     if (const auto* failed = std::get_if<AttemptFailed>(&record))
-      entries_[failed->evaluation_id].is_waiting = true;
+      entries_[failed->evaluation_id].is_held_back = true;
     if (const auto* compiled = std::get_if<CompileStageDone>(&record)) {
       entries_[compiled->evaluation_id].target = compiled->target;
       entries_[compiled->evaluation_id].is_waiting = true;
@@ -38,14 +38,29 @@ class FairnessChecker : public Checker {
   }
 
   // Turns are not durable.
-  void OnRestart(const Core&, const Rows&) override { overtaken_.clear(); }
+  void OnRestart(const Core& core, const Rows&) override {
+    overtaken_.clear();
+    OnStep(core);
+  }
+
+  // Who is held back after a failure is not in line until the coordinator says so.
+  void OnStep(const Core& core) override {
+    for (auto& [id, entry] : entries_) {
+      if (!entry.is_held_back)
+        continue;
+      const auto view = core.FindEvaluation(id);
+      entry.is_held_back = view.has_value() && view->is_held_back;
+      entry.is_waiting = !entry.is_held_back && view.has_value();
+    }
+  }
 
  private:
   struct Entry {
     std::string tenant;
     Demand demand;
     std::optional<BuildTarget> target;  // set: waits for, or has, a run
-    bool is_waiting = false;
+    bool is_waiting = false;            // in line
+    bool is_held_back = false;          // it will be
   };
 
   // Who leaves the queue unserved has not waited for the turns that came before it returns.
@@ -60,7 +75,7 @@ class FairnessChecker : public Checker {
 
   void Serve(const LeaseGranted& granted) {
     Entry& served = entries_[granted.evaluation_id];
-    served.is_waiting = false;
+    served.is_waiting = served.is_held_back = false;
     std::set<std::string> waiting;  // for exactly this kind of worker
     for (const auto& [id, entry] : entries_) {
       if (entry.is_waiting && entry.demand == served.demand && entry.target == served.target &&

@@ -30,8 +30,8 @@ class ServiceChecker : public Checker {
     if (verdict == nullptr || verdict->reason.find("no worker: ") != 0)
       return;
     Require(!(IsServed(need, before_) && IsServed(need, after_)),
-            "service: " + ToText(end.evaluation_id) + " ended beside a worker that takes it: " +
-                verdict->reason);
+            "service: " + ToText(end.evaluation_id) +
+                " ended beside a worker that takes it: " + verdict->reason);
   }
 
   void OnRestart(const Core& core, const Rows&) override { before_ = after_ = core.Workers(); }

@@ -140,6 +140,7 @@ TEST_CASE("Lease: past its hard deadline it is cancelled at a living worker and 
           "[coordinator][core]") {
   CoreOptions options;
   options.lease_slack = Milliseconds(0);
+  options.retry_delay = Milliseconds(0);
   CoreFixture f(options);
   f.ConnectCompile("c1");
   f.ConnectGpu("g1");
