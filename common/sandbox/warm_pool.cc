@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,8 +26,7 @@
 namespace pike::sandbox {
 namespace {
 
-// After so many failed starts in a row those who wait are told.
-constexpr int kFailuresUntilTold = 3;
+constexpr int kLateFactorMax = 4;
 constexpr size_t kMessageBytesMax = 2000;
 
 // A started sandbox that has not said hello yet.
@@ -56,13 +56,19 @@ class WarmPool::Impl {
     Wake();
   }
 
-  absl::StatusOr<WarmSandbox> Take(MonoTime deadline) {
+  absl::StatusOr<WarmSandbox> Take(MonoTime deadline, const std::stop_token& stop) {
+    const std::stop_callback wake(stop, [this] {
+      MutexLock lock(&mutex_);
+      became_ready_.NotifyAll();
+    });
     MutexLock lock(&mutex_);
     ++waiting_count_;
     Wake();
     absl::Status status;
     while (ready_.empty() && status.ok()) {
-      if (failure_count_ >= kFailuresUntilTold)
+      if (stop.stop_requested())
+        status = absl::CancelledError("stopped while waiting for a sandbox");
+      else if (failing_since_ && MonoNow() - *failing_since_ >= options_.give_up_after)
         status = absl::UnavailableError(absl::StrCat("no warm sandbox: ", last_failure_));
       else if (!became_ready_.WaitUntil(&mutex_, deadline) && ready_.empty())
         status = absl::DeadlineExceededError(absl::StrCat(
@@ -116,9 +122,10 @@ class WarmPool::Impl {
 
   bool MayStart() {
     MutexLock lock(&mutex_);
-    const size_t wanted = std::max(options_.ready_target, waiting_count_);
-    return !is_stopping_ && !is_paused_ && MonoNow() >= next_start_ &&
-           starting_.size() < options_.starting_max && ready_.size() + starting_.size() < wanted;
+    const size_t wanted =
+        is_paused_ ? waiting_count_ : std::max(options_.ready_target, waiting_count_);
+    return !is_stopping_ && MonoNow() >= next_start_ && starting_.size() < options_.starting_max &&
+           ready_.size() + starting_.size() < wanted;
   }
 
   void StartOne() {
@@ -143,13 +150,17 @@ class WarmPool::Impl {
     ASSIGN_OR_RETURN(std::unique_ptr<Sandbox> sandbox, host_->Start(spec));
     return Starting{.channel = std::move(pair->first),
                     .sandbox = std::move(sandbox),
-                    .deadline = MonoNow() + options_.ready_timeout};
+                    .deadline = MonoNow() + options_.ready_timeout * late_factor_};
   }
 
   void Fail(const absl::Status& status) {
     LogWarning(absl::StrCat("warm pool: ", status.message()));
+    const bool is_late = absl::IsDeadlineExceeded(status);
+    if (is_late)
+      late_factor_ = std::min(late_factor_ * 2, kLateFactorMax);
     MutexLock lock(&mutex_);
-    ++failure_count_;
+    if (!is_late && !failing_since_)
+      failing_since_ = MonoNow();
     last_failure_ = std::string(status.message());
     next_start_ = MonoNow() + back_off_;
     back_off_ = std::min(back_off_ * 2, options_.back_off_max);
@@ -190,8 +201,9 @@ class WarmPool::Impl {
     for (Starting& starting : starting_) {
       absl::StatusOr<Frame> hello = starting.channel.Receive(MonoNow());
       if (hello.ok()) {
+        late_factor_ = 1;
         MutexLock lock(&mutex_);
-        failure_count_ = 0;
+        failing_since_.reset();
         last_failure_.clear();
         back_off_ = options_.back_off_min;
         ready_.push_back({.channel = std::move(starting.channel),
@@ -208,16 +220,17 @@ class WarmPool::Impl {
     CountStarting();
   }
 
-  // Kills it, and says how it ended and what it wrote.
+  // Kills it, and says how it ended and what it wrote: DeadlineExceeded if it was only late.
   static absl::Status Explain(const absl::Status& status, Sandbox* sandbox) {
     const bool is_late = absl::IsDeadlineExceeded(status);
     // End of file comes before the end of the process: give it a moment to end by itself.
     const Exit exit =
         is_late ? sandbox->Kill() : sandbox->WaitOrKill(MonoNow() + std::chrono::seconds(2));
     const std::string output = EscapeUntrusted(sandbox->Stderr().Text(), kMessageBytesMax);
-    return absl::UnavailableError(
+    const std::string text =
         absl::StrCat(sandbox->name(), " did not get ready: ", is_late ? "too slow" : exit.Text(),
-                     output.empty() ? "" : ": ", output));
+                     output.empty() ? "" : ": ", output);
+    return is_late ? absl::DeadlineExceededError(text) : absl::UnavailableError(text);
   }
 
   // Removes those that died or spoke while they waited: their channel is readable.
@@ -241,6 +254,7 @@ class WarmPool::Impl {
   const WarmPoolOptions options_;
   const UniqueFd wake_;
   std::vector<Starting> starting_;  // only the thread's
+  int late_factor_ = 1;             // only the thread's
 
   mutable Mutex mutex_;
   CondVar became_ready_;
@@ -249,7 +263,7 @@ class WarmPool::Impl {
   size_t starting_count_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  int failure_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<MonoTime> failing_since_ ABSL_GUARDED_BY(mutex_);
   std::string last_failure_ ABSL_GUARDED_BY(mutex_);
   MonoTime next_start_ ABSL_GUARDED_BY(mutex_);
   std::chrono::milliseconds back_off_ ABSL_GUARDED_BY(mutex_);
@@ -260,8 +274,8 @@ WarmPool::WarmPool(SandboxHost* host, SpecFactory factory, const WarmPoolOptions
     : impl_(std::make_unique<Impl>(host, std::move(factory), options)) {}
 WarmPool::~WarmPool() = default;
 
-absl::StatusOr<WarmSandbox> WarmPool::Take(MonoTime deadline) {
-  return impl_->Take(deadline);
+absl::StatusOr<WarmSandbox> WarmPool::Take(MonoTime deadline, const std::stop_token& stop) {
+  return impl_->Take(deadline, stop);
 }
 void WarmPool::Pause() {
   impl_->SetPaused(true);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include <absl/status/status.h>
@@ -25,11 +26,14 @@ struct WarmPoolOptions {
   size_t starting_max = 1;
   // Number of the channel's descriptor inside.
   int channel_fd = 3;
-  // From start to the first frame.
+  // From start to the first frame. A start that takes longer is given up, and the next one gets
+  // twice the time, up to four times this: a busy machine is no failure.
   std::chrono::milliseconds ready_timeout{60000};
   // After a failed start the next is tried after `back_off_min`, doubling up to `back_off_max`.
   std::chrono::milliseconds back_off_min{100};
   std::chrono::milliseconds back_off_max{10000};
+  // Those who wait are told once every start has failed for this long (late ones do not count).
+  std::chrono::milliseconds give_up_after{30000};
 };
 
 // A sandbox that has sent its first frame.
@@ -54,12 +58,13 @@ class WarmPool {
   WarmPool& operator=(const WarmPool&) = delete;
 
   // Hands out the one that has been ready longest, or waits for one. It is the caller's, to be used
-  // once and destroyed. DeadlineExceeded at `deadline`; Unavailable, with the reason, at once if
-  // none is ready and the last three starts failed (the pool goes on trying, with back-off).
-  absl::StatusOr<WarmSandbox> Take(MonoTime deadline);
+  // once and destroyed. DeadlineExceeded at `deadline`; Cancelled once `stop` is requested;
+  // Unavailable, with the reason, if none is ready and all starts of the last `give_up_after`
+  // failed (the pool goes on trying, with back-off).
+  absl::StatusOr<WarmSandbox> Take(MonoTime deadline, const std::stop_token& stop = {});
 
-  // While paused nothing is started (what is ready can be taken). Not counted: pause once, resume
-  // once. Those already starting go on.
+  // While paused one is started only if somebody waits for it (what is ready can be taken). Not
+  // counted: pause once, resume once. Those already starting go on.
   void Pause();
   void Resume();
 

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <absl/strings/match.h>
@@ -76,7 +78,7 @@ TEST_CASE("WarmPool: one that dies while it waits is replaced") {
   CHECK(next->hello.bytes == "3");
 }
 
-TEST_CASE("WarmPool: starts nothing while it is paused") {
+TEST_CASE("WarmPool: while it is paused it starts one only for who waits") {
   SandboxFixture f;
   const Numbered numbered;
   WarmPool pool(f.host.get(), numbered, {.ready_target = 1});
@@ -85,10 +87,11 @@ TEST_CASE("WarmPool: starts nothing while it is paused") {
   pool.Pause();
   // The second was started before the pause, and gets ready.
   REQUIRE(pool.Take(Soon()).ok());
-  CHECK(absl::IsDeadlineExceeded(pool.Take(MonoNow() + std::chrono::milliseconds(20)).status()));
   CHECK(*numbered.count == 2);
-  pool.Resume();
   CHECK(pool.Take(Soon())->hello.bytes == "3");
+  CHECK(*numbered.count == 3);
+  pool.Resume();
+  CHECK(pool.Take(Soon())->hello.bytes == "4");
 }
 
 TEST_CASE("WarmPool: with nothing kept, a sandbox is started on demand") {
@@ -109,7 +112,9 @@ TEST_CASE("WarmPool: who cannot get ready is reported with its last words, and r
                     return SandboxFixture::Shell("echo no torch here >&2; exit 9");
                   return numbered();
                 },
-                {.ready_target = 1, .back_off_min = std::chrono::milliseconds(1)});
+                {.ready_target = 1,
+                 .back_off_min = std::chrono::milliseconds(1),
+                 .give_up_after = std::chrono::milliseconds(50)});
   const absl::Status status = pool.Take(Soon()).status();
   CHECK(absl::IsUnavailable(status));
   INFO(status);
@@ -122,16 +127,37 @@ TEST_CASE("WarmPool: who cannot get ready is reported with its last words, and r
   CHECK(taken.ok());
 }
 
-TEST_CASE("WarmPool: who is too slow to get ready is killed") {
+TEST_CASE("WarmPool: who waits can be told to stop") {
   SandboxFixture f;
   WarmPool pool(f.host.get(),
                 [] { return absl::StatusOr<SandboxSpec>(SandboxFixture::Shell("sleep 1000")); },
+                {.ready_target = 1});
+  std::stop_source stop;
+  std::jthread stopper([&stop] { stop.request_stop(); });
+  CHECK(absl::IsCancelled(pool.Take(Soon(), stop.get_token()).status()));
+}
+
+TEST_CASE("WarmPool: who is too slow is killed and replaced, and lateness fails nobody at once") {
+  SandboxFixture f;
+  constexpr int kLate = 3;
+  const Numbered numbered;
+  WarmPool pool(f.host.get(),
+                [numbered]() -> absl::StatusOr<SandboxSpec> {
+                  if (*numbered.count >= kLate)
+                    return numbered();
+                  ++*numbered.count;
+                  return SandboxFixture::Shell("sleep 1000");
+                },
                 {.ready_target = 1,
-                 .ready_timeout = std::chrono::milliseconds(20),
-                 .back_off_min = std::chrono::milliseconds(1)});
-  const absl::Status status = pool.Take(Soon()).status();
-  CHECK(absl::IsUnavailable(status));
-  CHECK(absl::StrContains(status.message(), "too slow"));
+                 .ready_timeout = std::chrono::milliseconds(300),
+                 .back_off_min = std::chrono::milliseconds(1),
+                 .give_up_after = std::chrono::milliseconds(1)});
+  const absl::Status early = pool.Take(MonoNow() + std::chrono::milliseconds(400)).status();
+  CHECK(absl::IsDeadlineExceeded(early));
+  CHECK(absl::StrContains(early.message(), "too slow"));
+  absl::StatusOr<WarmSandbox> taken = pool.Take(Soon());
+  REQUIRE(taken.ok());
+  CHECK(taken->hello.bytes == absl::StrCat(kLate + 1));
 }
 
 }  // namespace pike::sandbox
