@@ -15,7 +15,7 @@
 namespace pike::cli {
 namespace {
 
-constexpr size_t kNameWidthMax = 36;
+constexpr size_t kNameWidthMax = 44;
 constexpr size_t kReasonCharsMax = 600;
 
 std::string VerdictText(const ResultRow& row) {
@@ -102,8 +102,8 @@ std::string ReasonLine(const v1::Verdict& verdict) {
 
 std::string RenderResults(const std::vector<ResultRow>& rows, bool has_colour) {
   using Align = Table::Align;
-  Table table({{"task", Align::kLeft, kNameWidthMax},
-               {"candidate", Align::kLeft, kNameWidthMax},
+  Table table({{"task", Align::kLeft, kNameWidthMax, /*is_cut_at_start=*/true},
+               {"candidate", Align::kLeft, kNameWidthMax, /*is_cut_at_start=*/true},
                {"verdict"},
                {"speedup", Align::kRight},
                {"ms", Align::kRight},

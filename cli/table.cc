@@ -49,12 +49,27 @@ std::string CutToWidth(absl::string_view text, size_t width) {
   return width == 1 ? "~" : std::string(text.substr(0, bytes)) + "~";
 }
 
+std::string CutStartToWidth(absl::string_view text, size_t width) {
+  size_t columns = DisplayWidth(text);
+  if (width == 0 || columns <= width)
+    return std::string(text);
+  size_t start = 0;
+  while (columns > width - 1) {
+    start++;
+    while (start < text.size() && IsContinuation(text[start]))
+      start++;
+    columns--;
+  }
+  return "~" + std::string(text.substr(start));
+}
+
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
 void Table::AddRow(std::vector<std::string> cells) {
   PIKE_CHECK(cells.size() == columns_.size());
   for (size_t i = 0; i < cells.size(); i++)
-    cells[i] = CutToWidth(cells[i], columns_[i].width_max);
+    cells[i] = columns_[i].is_cut_at_start ? CutStartToWidth(cells[i], columns_[i].width_max)
+                                           : CutToWidth(cells[i], columns_[i].width_max);
   rows_.push_back(std::move(cells));
 }
 

@@ -14,6 +14,8 @@ size_t DisplayWidth(absl::string_view text);
 
 // `text` cut to `width` columns, the cut marked by "~".
 std::string CutToWidth(absl::string_view text, size_t width);
+// As above, cut at the start: of a path the end tells most.
+std::string CutStartToWidth(absl::string_view text, size_t width);
 
 // Rows of text laid out in columns, two spaces apart, no trailing spaces.
 class Table {
@@ -24,6 +26,7 @@ class Table {
     Align align = Align::kLeft;
     // Longest text shown; 0 means all of it. Longer text is cut.
     size_t width_max = 0;
+    bool is_cut_at_start = false;
   };
 
   explicit Table(std::vector<Column> columns);

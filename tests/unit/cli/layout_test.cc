@@ -57,6 +57,9 @@ TEST_CASE("Table: long cells are cut and colours need no room", "[cli]") {
   CHECK(CutToWidth("äöü", 2) == "ä~");
   CHECK(CutToWidth("äöü", 3) == "äöü");
   CHECK(CutToWidth("abc", 1) == "~");
+  CHECK(CutStartToWidth("äöü", 2) == "~ü");
+  CHECK(CutStartToWidth("äöü", 3) == "äöü");
+  CHECK(CutStartToWidth("abc", 1) == "~");
 }
 
 TEST_CASE("Format: numbers for people", "[cli]") {
