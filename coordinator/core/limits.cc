@@ -71,9 +71,11 @@ Milliseconds RetryDelay(const CoreLimits& limits, uint32_t attempt) {
 }
 
 Milliseconds RunTimeout(const PolicyTimes& times) {
-  const int64_t calls = int64_t{times.correctness_trials} + times.warmup_calls + 1;
-  return times.load_timeout + times.build_timeout + times.first_call_timeout +
-         2 * calls * times.call_timeout + 2 * times.timed_max;
+  // In each call the candidate, the reference's runner and the judge's own reference take their
+  // time; the first call's is longer for the two runners; at least three calls are timed.
+  const int64_t calls = int64_t{times.correctness_trials} + times.warmup_calls + 3;
+  return times.load_timeout + 2 * times.build_timeout + 2 * times.first_call_timeout +
+         (3 * calls + 1) * times.call_timeout + 8 * times.timed_max;
 }
 
 }  // namespace pike::coordinator

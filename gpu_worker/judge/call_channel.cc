@@ -111,8 +111,9 @@ std::optional<ChannelFault> CallChannel::AwaitReply(uint64_t nonce, nanoseconds 
   Clock::time_point mark = Clock::now();
   nanoseconds left = timeout;
   bool is_held = false;
+  bool has_reply = false;  // but is held: what comes next would run without the device's lock
   while (true) {
-    pollfd entries[2] = {{fd_.get(), POLLIN, 0}, {control.fd, POLLIN, 0}};
+    pollfd entries[2] = {{has_reply ? -1 : fd_.get(), POLLIN, 0}, {control.fd, POLLIN, 0}};
     WaitForEither(entries, is_held ? nanoseconds::max() : left);
     const Clock::time_point now = Clock::now();
     if (!is_held)
@@ -124,7 +125,9 @@ std::optional<ChannelFault> CallChannel::AwaitReply(uint64_t nonce, nanoseconds 
         return fault;
       if (reply.nonce != nonce)
         return Violation("a reply with a wrong nonce was sent");
-      return std::nullopt;
+      if (!is_held)
+        return std::nullopt;
+      has_reply = true;
     }
     if (entries[1].revents != 0) {
       const ControlOrder order = control.read();
@@ -133,6 +136,8 @@ std::optional<ChannelFault> CallChannel::AwaitReply(uint64_t nonce, nanoseconds 
       if (order != ControlOrder::kNone)
         is_held = order == ControlOrder::kHold;
     }
+    if (has_reply && !is_held)
+      return std::nullopt;
     if (!is_held && left <= nanoseconds(0))
       return ChannelFault{CallFault::kTimeout, ""};
   }

@@ -41,7 +41,8 @@ class CallChannel {
   // Sends a call. `input_fd` and `output_fd` go along if the record has kHasBuffers.
   std::optional<ChannelFault> Send(const CallRecord& call, int input_fd, int output_fd);
 
-  // Waits for the reply to `nonce`. Time between kHold and kResume is not charged. The reply's
+  // Waits for the reply to `nonce`. Time between kHold and kResume is not charged, and between them
+  // this does not return but by a fault. The reply's
   // contents beyond its header are not checked.
   std::optional<ChannelFault> AwaitReply(uint64_t nonce, std::chrono::nanoseconds timeout,
                                          const Control& control, CallRecord& reply);

@@ -92,7 +92,8 @@ bool RunnerSide::ReserveBuffers(std::size_t input_bytes, std::size_t output_byte
 
 std::optional<ChannelFault> RunnerSide::TakeSnapshot() {
   const CallRecord& reply = output_.reply;
-  if (reply.text_bytes > kTextBytesMax)
+  if (reply.text_bytes > kTextBytesMax || reply.tensor_count > kTensorsMax ||
+      reply.status > CallStatus::kMemory)
     return ChannelFault{CallFault::kViolation, "a malformed reply was sent"};
   if (reply.status != CallStatus::kOk)
     return std::nullopt;

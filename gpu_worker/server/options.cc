@@ -47,6 +47,9 @@ void Declare(CLI::App* app, Options* options) {
   app->add_option("--metrics-address", options->metrics_address,
                   "where /metrics is served; port 0: any, off: nowhere")
       ->capture_default_str();
+  app->add_option("--uid-base", options->uid_base,
+                  "as root: first uid of the sandboxes; workers of one host need their own")
+      ->capture_default_str();
   app->add_flag("--without-cgroups", options->is_without_cgroups,
                 "watch memory instead of limiting it by cgroups");
 }
@@ -72,6 +75,7 @@ std::vector<std::string> CheckOptions(const Options& options) {
   check_range("--judge-memory-max", options.judge_gib, 0, 4096);
   check_range("--build-memory-max", options.build_memory_gib, 0.5, 1024);
   check_range("--drain-seconds", options.drain_seconds, 0, 3600);
+  check_range("--uid-base", options.uid_base, 1000, 4'000'000'000.0);
   if (options.devices != "cpu")
     problems.push_back(absl::StrCat("--devices ", options.devices,
                                     ": this version evaluates on the CPU only; use --devices cpu"));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Options {
   double build_memory_gib = 6;  // of one late build
   double cache_gib = 4;         // artifacts kept on disk
   int drain_seconds = 5;        // after a stop, running evaluations may take this long to end
+  uint32_t uid_base = 200'000;  // sandboxes run under uids from here on, if the worker is root
   bool is_without_cgroups = false;
 };
 

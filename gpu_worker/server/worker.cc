@@ -35,8 +35,6 @@ namespace {
 
 constexpr char kVersion[] = "0.1.0";
 constexpr double kGib = 1024.0 * 1024 * 1024;
-// Sandboxes of workers that share a host have different uids.
-constexpr uid_t kUidBase = 210000;
 constexpr std::chrono::seconds kTickEvery{1};
 // For the last results to be acknowledged.
 constexpr std::chrono::seconds kFlushTimeout{3};
@@ -122,7 +120,7 @@ absl::Status Worker::Prepare() {
   metrics_ = std::make_unique<WorkerMetrics>(&metrics_server_->registry(), device_.device_id());
   metrics_->SetSlots(options_.slots);
   sandbox::HostOptions host_options;
-  host_options.uid_base = kUidBase;
+  host_options.uid_base = options_.uid_base;
   host_options.is_without_cgroups = options_.is_without_cgroups;
   // Making it ends what a dead predecessor left behind, before the first lease.
   ASSIGN_OR_RETURN(host_, sandbox::SandboxHost::Create(host_options));

@@ -57,29 +57,36 @@ absl::StatusOr<DeviceLock::Hold> DeviceLock::Acquire(const std::stop_token& stop
   });
   MutexLock lock(&mutex_);
   const uint64_t ticket = next_ticket_++;
-  // One who gives up waits for its turn and passes it on: turns are short.
-  while (now_serving_ != ticket)
+  while (now_serving_ != ticket && !stop.stop_requested())
     changed_.Wait(&mutex_);
+  if (now_serving_ != ticket) {
+    given_up_.insert(ticket);
+    return absl::CancelledError("stopped while waiting for the device");
+  }
   while (!stop.stop_requested()) {
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0)
       return Hold(this, MonoNow());
     if (errno != EWOULDBLOCK && errno != EINTR) {
       const int error = errno;
-      ++now_serving_;
-      changed_.NotifyAll();
+      ServeNext();
       return ErrnoStatus(error, "lock the device");
     }
     changed_.WaitUntil(&mutex_, MonoNow() + kRetryEvery);
   }
-  ++now_serving_;
-  changed_.NotifyAll();
+  ServeNext();
   return absl::CancelledError("stopped while waiting for the device");
 }
 
 void DeviceLock::Release() {
   MutexLock lock(&mutex_);
   ::flock(file_.get(), LOCK_UN);
+  ServeNext();
+}
+
+void DeviceLock::ServeNext() {
   ++now_serving_;
+  while (given_up_.erase(now_serving_) > 0)
+    ++now_serving_;
   changed_.NotifyAll();
 }
 

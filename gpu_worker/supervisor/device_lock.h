@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <stop_token>
 #include <string>
 
@@ -45,12 +46,14 @@ class DeviceLock {
  private:
   explicit DeviceLock(UniqueFd file) : file_(std::move(file)) {}
   void Release();
+  void ServeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const UniqueFd file_;
   Mutex mutex_;
   CondVar changed_;
   uint64_t next_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t now_serving_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<uint64_t> given_up_ ABSL_GUARDED_BY(mutex_);  // tickets whose turn is skipped
 };
 
 }  // namespace pike::gpu

@@ -50,7 +50,6 @@ Evaluation::Evaluation(const EvaluationContext& context, const EvaluationRequest
 
 EvaluationReport Evaluation::Run() {
   const std::stop_callback wake(stop_, [this] { wake_.Wake(); });
-  const Node::Quiet quiet(context_.node);
   const v1::Policy& policy = request_.policy;
   const MonoTime start = MonoNow();
   on_stage_(v1::STAGE_PREPARE);
@@ -72,7 +71,10 @@ EvaluationReport Evaluation::Run() {
     report_.times.set_verify_ms(ToMs(MonoNow() - prepared) -
                                 (report_.times.lock_wait_ms() - waited));
   }
+  // An import of torch beside a timed call would be measured, too.
+  std::optional<Node::Quiet> quiet;
   if (!seen_) {
+    quiet.emplace(context_.node);
     const MonoTime settled_by = MonoNow() + kSettleTimeout;
     while (!seen_ && context_.node->IsStarting() && MonoNow() < settled_by)
       Pump(MonoNow() + kSettleStep);
@@ -101,7 +103,7 @@ void Evaluation::OpenBench() {
   if (bench_)
     return;
   absl::StatusOr<sandbox::WarmSandbox> warm =
-      context_.node->TakeJudge(MonoNow() + context_.node->options().ready_timeout);
+      context_.node->TakeJudge(MonoNow() + context_.node->options().ready_timeout, stop_);
   if (!warm.ok()) {
     SeeEnvironment(Phase::kLoad, warm.status());
     return;
@@ -135,9 +137,11 @@ bool Evaluation::TakeRunner(Side side, const UniqueFd& call_channel,
                             std::unique_ptr<RunnerLink>* link) {
   const bool is_candidate = side == Side::kCandidate;
   // The reference always gets the node's own limit: it is the task's, not the policy's, subject.
-  const auto limit = static_cast<int64_t>(is_candidate ? request_.policy.memory_bytes_max() : 0);
+  const int64_t limit =
+      std::min(context_.node->options().runner_memory_bytes_max,
+               static_cast<int64_t>(is_candidate ? request_.policy.memory_bytes_max() : 0));
   absl::StatusOr<sandbox::WarmSandbox> warm =
-      context_.node->TakeRunner(limit, MonoNow() + context_.node->options().ready_timeout);
+      context_.node->TakeRunner(limit, MonoNow() + context_.node->options().ready_timeout, stop_);
   if (!warm.ok()) {
     SeeEnvironment(Phase::kLoad, warm.status());
     return false;
@@ -208,6 +212,11 @@ void Evaluation::Begin(std::pair<UniqueFd, UniqueFd> judge_ends) {
 void Evaluation::Operate(Phase phase, const char* name, nlohmann::json request,
                          milliseconds watchdog) {
   phase_ = phase;
+  // A thread of the candidate may be waiting for one.
+  while (!seen_ && builds_running_ > 0)
+    Pump(MonoNow() + kPumpMax);
+  if (seen_)
+    return;
   Operation operation{phase, name, PausableDeadline(MonoNow(), watchdog), {}, {}, {}};
   if (!TakeLock(&operation))
     return;

@@ -141,7 +141,9 @@ class Evaluation {
   std::optional<nlohmann::json> answer_;
   int builds_asked_ = 0;
   int builds_running_ = 0;
-  LateBuilds builds_;  // last: its threads wake `wake_`
+  MonoTime building_since_{};            // of the builds that run
+  std::chrono::nanoseconds building_{};  // while at least one ran, in all
+  LateBuilds builds_;                    // last: its threads wake `wake_`
 };
 
 }  // namespace pike::gpu

@@ -29,6 +29,8 @@ constexpr int kBuildsMax = 64;
 constexpr int kBuildsRunningMax = 4;
 // Beyond the build's own limit: the queue for a slot.
 constexpr milliseconds kBuildQueueTimeout{120'000};
+// Builds at run time may take this many times the policy's build_timeout in all.
+constexpr int kLateBuildFactor = 2;
 constexpr size_t kOutputBytesMax = 16 << 10;
 constexpr size_t kErrorBytesMax = 8 << 10;
 
@@ -78,12 +80,11 @@ void Evaluation::Pump(MonoTime until) {
 }
 
 void Evaluation::OnJudgeReadable() {
-  const absl::StatusOr<std::optional<nlohmann::json>> answer =
-      bench_->Read(MonoNow() + kReadTimeout);
+  absl::StatusOr<std::optional<nlohmann::json>> answer = bench_->Read(MonoNow() + kReadTimeout);
   if (!answer.ok())
     SeeJudge(Event::kProcessGone);
   else if (*answer)
-    answer_ = **answer;
+    answer_ = *std::move(*answer);  // a copy would recurse as deep as the frame is nested
 }
 
 void Evaluation::OnReadable(RunnerLink* link) {
@@ -142,6 +143,21 @@ void Evaluation::OnBuildWanted(RunnerLink* link, RunnerWantsBuild wanted) {
     link->Reply(build::BuildRefusedFrame(wanted.frame_id, "too many builds"), {});
     return;
   }
+  if (operation_ && operation_->phase == Phase::kMeasure) {
+    link->Reply(build::BuildRefusedFrame(wanted.frame_id, "no builds while calls are timed"), {});
+    return;
+  }
+  // Deadlines stand still during builds, so these have a budget of their own.
+  const milliseconds build_timeout(request_.policy.build_timeout_ms());
+  const auto left = std::chrono::floor<milliseconds>(kLateBuildFactor * build_timeout - building_);
+  if (builds_running_ == 0 && left <= milliseconds(0)) {
+    link->Reply(
+        build::BuildRefusedFrame(wanted.frame_id, "the time for builds at run time is used up"),
+        {});
+    return;
+  }
+  if (builds_running_ == 0)
+    building_since_ = MonoNow();
   if (PausableDeadline* load = LoadDeadlineOf(link->side()))
     load->Pause(MonoNow());
   if (operation_ && builds_running_ == 0) {
@@ -154,14 +170,15 @@ void Evaluation::OnBuildWanted(RunnerLink* link, RunnerWantsBuild wanted) {
   ++builds_running_;
   build::BuildCall call;
   call.arch = request_.arch;
-  call.build_timeout = milliseconds(request_.policy.build_timeout_ms());
+  call.build_timeout = std::clamp(left, milliseconds(1), build_timeout);
   call.deadline = MonoNow() + call.build_timeout + kBuildQueueTimeout;
   call.also_toolchain_digest = request_.builds_toolchain_digest;
   builds_.Start(link->side(), wanted.frame_id, *std::move(wanted.request), std::move(call));
 }
 
 void Evaluation::OnBuildFinished(FinishedBuild finished) {
-  --builds_running_;
+  if (--builds_running_ == 0)
+    building_ += MonoNow() - building_since_;
   if (seen_)
     return;
   RunnerLink* link = LinkOf(finished.side);
@@ -186,7 +203,7 @@ void Evaluation::OnBuildFinished(FinishedBuild finished) {
     }
     artifact = *std::move(sealed);
   }
-  if (operation_ && builds_running_ == 0) {
+  if (operation_ && builds_running_ == 0 && !operation_->hold) {
     if (!TakeLock(&*operation_))
       return;
     operation_->watchdog.Resume(MonoNow());

@@ -13,9 +13,30 @@ const nlohmann::json* Find(const nlohmann::json& frame, const char* name) {
   return found == frame.end() ? nullptr : &*found;
 }
 
+// Whether arrays and objects are nested deeper than any frame of ours: several functions of the
+// library recurse.
+bool IsTooDeep(absl::string_view bytes) {
+  int depth = 0;
+  bool is_in_string = false;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const char c = bytes[i];
+    if (is_in_string && c == '\\')
+      ++i;
+    else if (c == '"')
+      is_in_string = !is_in_string;
+    else if (!is_in_string && (c == '[' || c == '{') && ++depth > kFrameDepthMax)
+      return true;
+    else if (!is_in_string && (c == ']' || c == '}'))
+      --depth;
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::StatusOr<nlohmann::json> ParseFrame(absl::string_view bytes) {
+  if (IsTooDeep(bytes))
+    return absl::InvalidArgumentError("not a frame: nested too deeply");
   nlohmann::json frame = nlohmann::json::parse(bytes.begin(), bytes.end(), nullptr,
                                                /*allow_exceptions=*/false);
   if (!frame.is_object() || !frame.contains("type") || !frame["type"].is_string())

@@ -17,6 +17,7 @@ namespace pike::gpu {
 
 // Text of a sandbox is cut here again, whatever its sender did.
 inline constexpr size_t kFrameTextBytesMax = 8192;
+inline constexpr int kFrameDepthMax = 32;
 
 // A frame as an object with a string "type". InvalidArgument for anything else. Safe on hostile
 // bytes.

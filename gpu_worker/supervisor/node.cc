@@ -79,32 +79,22 @@ absl::StatusOr<sandbox::SandboxSpec> Node::MakeSpec(Role role, int64_t memory_by
   return spec;
 }
 
-absl::StatusOr<sandbox::WarmSandbox> Node::TakeRunner(int64_t memory_bytes_max, MonoTime deadline) {
+absl::StatusOr<sandbox::WarmSandbox> Node::TakeRunner(int64_t memory_bytes_max, MonoTime deadline,
+                                                      const std::stop_token& stop) {
   if (memory_bytes_max == 0 || memory_bytes_max == options_.runner_memory_bytes_max)
-    return TakeFrom(runners_.get(), deadline);
+    return runners_->Take(deadline, stop);
   sandbox::WarmPoolOptions once;
   once.channel_fd = kChannelFd;
   once.ready_timeout = options_.ready_timeout;
   once.ready_target = 0;
   sandbox::WarmPool cold(
       host_, [this, memory_bytes_max] { return MakeSpec(Role::kRunner, memory_bytes_max); }, once);
-  return cold.Take(deadline);
+  return cold.Take(deadline, stop);
 }
 
-absl::StatusOr<sandbox::WarmSandbox> Node::TakeJudge(MonoTime deadline) {
-  return TakeFrom(judges_.get(), deadline);
-}
-
-absl::StatusOr<sandbox::WarmSandbox> Node::TakeFrom(sandbox::WarmPool* pool, MonoTime deadline) {
-  absl::StatusOr<sandbox::WarmSandbox> ready = pool->Take(MonoNow());
-  if (!absl::IsDeadlineExceeded(ready.status()))
-    return ready;
-  pool->Resume();
-  absl::StatusOr<sandbox::WarmSandbox> started = pool->Take(deadline);
-  MutexLock lock(&mutex_);
-  if (quiet_count_ > 0)
-    pool->Pause();
-  return started;
+absl::StatusOr<sandbox::WarmSandbox> Node::TakeJudge(MonoTime deadline,
+                                                     const std::stop_token& stop) {
+  return judges_->Take(deadline, stop);
 }
 
 void Node::AddQuiet(int change) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include <absl/status/status.h>
@@ -46,8 +47,10 @@ class Node {
                                                       sandbox::SandboxHost* host);
 
   // A warm runner. `memory_bytes_max` 0 is the node's own limit; another limit starts a cold one.
-  absl::StatusOr<sandbox::WarmSandbox> TakeRunner(int64_t memory_bytes_max, MonoTime deadline);
-  absl::StatusOr<sandbox::WarmSandbox> TakeJudge(MonoTime deadline);
+  // Both return Cancelled once `stop` is requested.
+  absl::StatusOr<sandbox::WarmSandbox> TakeRunner(int64_t memory_bytes_max, MonoTime deadline,
+                                                  const std::stop_token& stop);
+  absl::StatusOr<sandbox::WarmSandbox> TakeJudge(MonoTime deadline, const std::stop_token& stop);
 
   // While one lives no warm sandbox is started unless one is waited for: an import of torch beside
   // a timed call would be measured, too.
@@ -78,7 +81,6 @@ class Node {
 
   Node(NodeOptions options, sandbox::SandboxHost* host, std::unique_ptr<WorkFolder> folder);
   void AddQuiet(int change);
-  absl::StatusOr<sandbox::WarmSandbox> TakeFrom(sandbox::WarmPool* pool, MonoTime deadline);
   absl::StatusOr<sandbox::SandboxSpec> MakeSpec(Role role, int64_t memory_bytes_max);
 
   const NodeOptions options_;

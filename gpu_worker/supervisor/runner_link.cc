@@ -15,7 +15,7 @@ namespace {
 constexpr char kCandidateFile[] = "candidate.py";
 constexpr char kTaskFile[] = "task.py";
 // A living runner takes a frame at once; what is sent fits into the socket's buffer or nearly so.
-constexpr std::chrono::seconds kSendTimeout{5};
+constexpr std::chrono::seconds kRunnerSendTimeout{5};
 // A frame that has begun to arrive is read in pieces of this, so that a sender that stalls holds
 // nobody up.
 constexpr std::chrono::milliseconds kReadTimeout{5};
@@ -64,7 +64,7 @@ absl::Status RunnerLink::Load(const LoadOrder& order, const UniqueFd& call_chann
                                 {"entries", order.entries},
                                 {"task_path", absl::StrCat(kInsideInputDir, "/", kTaskFile)},
                                 {"weight_seed", order.weight_seed}};
-  return SendFrame(&warm_.channel, frame, {call_channel.get()}, MonoNow() + kSendTimeout);
+  return SendFrame(&warm_.channel, frame, {call_channel.get()}, MonoNow() + kRunnerSendTimeout);
 }
 
 RunnerNews RunnerLink::Read() {
@@ -86,7 +86,7 @@ RunnerNews RunnerLink::Read() {
 }
 
 void RunnerLink::Reply(const nlohmann::json& frame, const std::vector<int>& fds) {
-  if (is_open_ && !SendFrame(&warm_.channel, frame, fds, MonoNow() + kSendTimeout).ok())
+  if (is_open_ && !SendFrame(&warm_.channel, frame, fds, MonoNow() + kRunnerSendTimeout).ok())
     is_open_ = false;
 }
 

@@ -134,8 +134,9 @@ TEST_CASE("Evaluation: a reply with a wrong nonce, magic or kind is a violation"
 
 TEST_CASE("Evaluation: a malformed description is a violation") {
   Scene scene;
-  const int field = GENERATE(0, 1, 2, 3, 4, 5, 6);
+  const int field = GENERATE(0, 1, 2, 3, 4, 5, 6, 7);
   const OperationResult result = scene.RunAnswer([field](CallRecord& reply) {
+    reply.status = static_cast<CallStatus>(field == 7 ? 5 : 0);
     reply.tensor_count = field == 0 ? 65 : 1;
     reply.text_bytes = field == 1 ? kTextBytesMax + 1 : 1;
     reply.text[0] = 'T';
@@ -187,6 +188,20 @@ TEST_CASE("Evaluation: an order to abort ends the call") {
   const OperationResult result = scene.Run([] { return ControlOrder::kAbort; });
   CHECK(result.outcome == Outcome::kAborted);
   CHECK(result.side == SideName::kNone);
+}
+
+TEST_CASE("Evaluation: a reply during a hold does not let the judge go on") {
+  Scene scene;
+  int looks = 0;
+  const OperationResult result = scene.Run([&] {
+    if (++looks == 1)
+      return ControlOrder::kHold;
+    if (looks == 2)
+      Answer(scene.candidate.runner.get(), [](CallRecord&) {});
+    return looks < 10 ? ControlOrder::kNone : ControlOrder::kAbort;
+  });
+  CHECK(looks == 10);
+  CHECK(result.outcome == Outcome::kAborted);
 }
 
 TEST_CASE("Evaluation: a call that raised carries type and text") {
