@@ -26,6 +26,7 @@ namespace pike::compile_worker {
 namespace {
 
 constexpr std::chrono::seconds kPatience{150};
+constexpr std::chrono::seconds kCudaPatience{400};  // nvcc with torch's headers, on a busy machine
 constexpr unsigned long kUidsPerWorker = 64;
 constexpr char kEntry[] = "import torch\nclass ModelNew(torch.nn.Module):\n    pass\n";
 
@@ -94,14 +95,14 @@ class Fixture {
 
   // Sends a compile lease for a candidate.
   std::string Lease(const std::string& source, uint32_t compile_timeout_ms = 120'000,
-                    uint32_t build_timeout_ms = 100'000) {
+                    uint32_t build_timeout_ms = 100'000, const std::string& arch = "cpu") {
     const std::string id = absl::StrCat("lease-", ++leases_);
     v1::CoordinatorMessage message;
     v1::Lease* lease = message.mutable_lease();
     lease->set_lease_id(id);
     lease->set_attempt(1);
     lease->set_deadline_ms(compile_timeout_ms + 100'000);
-    lease->set_arch("cpu");
+    lease->set_arch(arch);
     lease->mutable_compile()->set_candidate_sha256(coordinator.AddBlob(source));
     lease->mutable_compile()->mutable_policy()->set_compile_timeout_ms(compile_timeout_ms);
     lease->mutable_compile()->mutable_policy()->set_build_timeout_ms(build_timeout_ms);
@@ -109,9 +110,9 @@ class Fixture {
     return id;
   }
 
-  v1::LeaseResult Result(const std::string& lease_id) {
+  v1::LeaseResult Result(const std::string& lease_id, std::chrono::seconds patience = kPatience) {
     const std::optional<v1::LeaseResult> result =
-        coordinator.WaitForResult(lease_id, MonoNow() + kPatience);
+        coordinator.WaitForResult(lease_id, MonoNow() + patience);
     REQUIRE(result.has_value());
     INFO(result->ShortDebugString());
     return *result;
@@ -178,6 +179,36 @@ TEST_CASE("compile worker: builds, reuses, and judges what is final") {
   CHECK(fixture.Compile("raise ValueError()").verdict().kind() == v1::VERDICT_KIND_UNPARSABLE);
   CHECK(fixture.Compile("x=" + std::string(500'000, '-') + "1").verdict().kind() ==
         v1::VERDICT_KIND_UNPARSABLE);
+}
+
+TEST_CASE(
+    "compile worker: a CUDA load_inline candidate is built by nvcc, on a machine without a GPU") {
+  Fixture fixture;
+  const std::string source = absl::StrCat(R"(
+from torch.utils.cpp_extension import load_inline
+load_inline(name='doubler', functions=['doubled'], cpp_sources='torch::Tensor doubled(torch::Tensor x);',
+            cuda_sources=r'''
+__global__ void doubled_kernel(const float* x, int count, float* out) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) out[i] = 2 * x[i];
+}
+torch::Tensor doubled(torch::Tensor x) {
+  auto out = torch::empty_like(x);
+  const int count = static_cast<int>(x.numel());
+  doubled_kernel<<<(count + 255) / 256, 256>>>(x.data_ptr<float>(), count, out.data_ptr<float>());
+  return out;
+}
+''')
+)",
+                                          kEntry);
+  const v1::LeaseResult result =
+      fixture.Result(fixture.Lease(source, 390'000, 380'000, "9.0"), kCudaPatience);
+  INFO(result.ShortDebugString());
+  REQUIRE(result.has_compiled());
+  CHECK_FALSE(result.compiled().inconclusive());
+  REQUIRE(result.compiled().builds_size() == 1);
+  CHECK_FALSE(result.compiled().builds(0).has_error());
+  CHECK(result.compiled().builds(0).artifact_sha256().size() == 64);
 }
 
 TEST_CASE("compile worker: a failed build that the candidate catches is no failure") {
