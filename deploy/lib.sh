@@ -190,11 +190,30 @@ ensure_packages() {
     die "apt-get could not install packages: read $PIKE_LOG_DIR/apt-install.log, repair with 'apt-get -f install', then run this again"
 }
 
+# ---- sandbox -----------------------------------------------------------------------------------
+
+# ensure_sandbox: candidates run behind bubblewrap; better to know before an hour of building that it is refused here.
+ensure_sandbox() {
+  local options=(--unshare-pid --unshare-net --unshare-ipc --unshare-uts)
+  [ "$(id -u)" = 0 ] || options=(--unshare-all)
+  command -v bwrap >/dev/null || die "no bubblewrap here: apt-get install -y bubblewrap"
+  if logged sandbox bwrap "${options[@]}" --ro-bind / / --proc /proc true; then
+    say "sandboxes work here"
+    return 0
+  fi
+  if [ "$(id -u)" = 0 ]; then
+    die "bubblewrap is refused here: root needs CAP_SYS_ADMIN (in Docker: docker run --privileged)"
+  elif [ "$(cat /proc/sys/kernel/apparmor_restrict_unprivileged_userns 2>/dev/null || echo 0)" != 0 ]; then
+    die "AppArmor refuses user namespaces to users: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, then run this again"
+  fi
+  die "bubblewrap is refused here (see above): allow user namespaces (sysctl user.max_user_namespaces), or run this as root"
+}
+
 # ---- Python and PyTorch ------------------------------------------------------------------------
 
 has_torch() { [ -x "$1" ] && "$1" -c 'import torch' >/dev/null 2>&1; }
 
-is_python_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
+is_python_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
 # The Python of an activated virtual or conda environment, if there is one.
 active_python() {
@@ -208,20 +227,23 @@ active_python() {
   return 1
 }
 
+# pip_install VENV PACKAGE...
 pip_install() {
-  logged pip timeout 1800 "$PIKE_VENV/bin/python" -m pip install --disable-pip-version-check --no-input \
+  local venv="$1"
+  shift
+  logged pip timeout 1800 "$venv/bin/python" -m pip install --disable-pip-version-check --no-input \
     --retries 5 --timeout 60 "$@" ||
     die "pip could not install '$*': check the network and this machine's pip settings ('pip config list'), or use --no-install with PIKE_PYTHON naming a Python that has PyTorch"
 }
 
 make_venv() {
-  local python
-  python=$(command -v /usr/bin/python3 || command -v python3) || die "no python3 here: install Python 3.10 or newer"
+  local venv="$1" python
+  python=$(command -v /usr/bin/python3 || command -v python3) || die "no python3 here: install Python 3.11 or newer"
   is_python_new_enough "$python" ||
-    die "$python is $("$python" --version 2>&1), too old: set PIKE_PYTHON to a Python >= 3.10 that has PyTorch"
-  if ! "$PIKE_VENV/bin/python" -m pip --version >/dev/null 2>&1; then
-    logged pip "$python" -m venv --clear "$PIKE_VENV" ||
-      die "cannot make $PIKE_VENV: install python3-venv and check that $PIKE_ROOT is writable"
+    die "$python is $("$python" --version 2>&1), too old: set PIKE_PYTHON to a Python >= 3.11 that has PyTorch"
+  if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    logged pip "$python" -m venv --clear "$venv" ||
+      die "cannot make $venv: install python3-venv and check that $PIKE_ROOT is writable"
   fi
 }
 
@@ -229,7 +251,7 @@ make_venv() {
 ensure_python() {
   local active
   if [ -n "${PIKE_PYTHON:-}" ]; then
-    is_python_new_enough "$PIKE_PYTHON" || die "PIKE_PYTHON=$PIKE_PYTHON is no Python >= 3.10: correct or unset it"
+    is_python_new_enough "$PIKE_PYTHON" || die "PIKE_PYTHON=$PIKE_PYTHON is no Python >= 3.11: correct or unset it"
     has_torch "$PIKE_PYTHON" || die "PIKE_PYTHON=$PIKE_PYTHON cannot import torch: install PyTorch there or unset PIKE_PYTHON"
   elif active=$(active_python) && is_python_new_enough "$active" && has_torch "$active"; then
     PIKE_PYTHON="$active"
@@ -248,9 +270,9 @@ ensure_venv() {
   [ "$INSTALL" = yes ] ||
     die "with --no-install a Python with PyTorch must be there: set PIKE_PYTHON to it, or activate its environment"
   require_disk "$PIKE_DISK_GB"
-  make_venv
+  make_venv "$PIKE_VENV"
   say "installing PyTorch $PIKE_TORCH_VERSION, numpy and einops into .venv (about 5 GB)"
-  pip_install "torch==$PIKE_TORCH_VERSION" numpy einops
+  pip_install "$PIKE_VENV" "torch==$PIKE_TORCH_VERSION" numpy einops
 }
 
 # ---- CUDA compiler -----------------------------------------------------------------------------
@@ -276,7 +298,7 @@ ensure_nvcc() {
       die "no nvcc here: install a CUDA 13 toolkit in /usr/local/cuda, or unset PIKE_PYTHON so that one is put into .venv"
     [ "$INSTALL" = yes ] || die "no nvcc here: with --no-install set CUDA_HOME to a CUDA toolkit"
     say "no CUDA toolkit found: installing nvcc $PIKE_CUDA_VERSION into .venv"
-    pip_install "cuda-toolkit[nvcc,cccl,crt,nvvm]==$PIKE_CUDA_VERSION"
+    pip_install "$PIKE_VENV" "cuda-toolkit[nvcc,cccl,crt,nvvm]==$PIKE_CUDA_VERSION"
     nvcc=$(find_nvcc) || die "nvcc is not where cuda-toolkit $PIKE_CUDA_VERSION puts it: set CUDA_HOME to a CUDA 13 toolkit"
   fi
   say "CUDA compiler: $nvcc"
