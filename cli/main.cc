@@ -7,7 +7,7 @@
 namespace pike::cli {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kMainFooter[] =
     R"(Quick start:
   pike up                                   # in one terminal
   pike eval examples/tasks/01_attention.py examples/candidates/valid/01_fused_attention.py
@@ -30,7 +30,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "pike " PIKE_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
-  app.footer(kFooter);
+  app.footer(kMainFooter);
   AddUpCommand(&app, &globals, &action);
   AddEvalCommand(&app, &globals, &action);
   AddGetCommand(&app, &globals, &action);

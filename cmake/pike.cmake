@@ -11,12 +11,22 @@ if(PIKE_SANITIZE)
   target_link_options(pike_options INTERFACE -fsanitize=${PIKE_SANITIZE})
 endif()
 
+# Joins the sources of a target, unless its folder has set groups of its own.
+function(pike_use_unity target)
+  if(PIKE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    # Sources look like headers there, where a member of a type of one's own file would be a mistake.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
+
 # pike_library(name SRCS a.cc ... DEPS ... PRIVATE_DEPS ...): one static library per folder.
 function(pike_library name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SRCS})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE pike_options ${ARG_PRIVATE_DEPS})
   target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}")
+  pike_use_unity(${name})
 endfunction()
 
 # pike_binary(name SRCS ... DEPS ...): an installed program.
@@ -24,6 +34,7 @@ function(pike_binary name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE pike_options ${ARG_DEPS})
+  pike_use_unity(${name})
   install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endfunction()
 
@@ -45,6 +56,7 @@ function(pike_test name)
   endif()
   target_link_libraries(${name} PRIVATE pike_options ${ARG_DEPS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  pike_use_unity(${name})
   if("unit" IN_LIST ARG_LABELS OR "sim" IN_LIST ARG_LABELS)
     add_dependencies(pike_sanitized_tests ${name})
   endif()

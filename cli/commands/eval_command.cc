@@ -10,7 +10,7 @@
 namespace pike::cli {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kEvalFooter[] =
     R"(Examples:
   pike eval examples/tasks/01_attention.py examples/candidates/valid/01_fused_attention.py
   pike eval 31 my_kernel.py reference --tasks KernelBench/level3
@@ -100,7 +100,7 @@ void AddEvalCommand(CLI::App* app, const GlobalOptions* globals, Action* action)
   command->add_flag("--json", options->is_json,
                     "One evaluation per line as proto3 JSON on standard output, nothing else");
   command->add_flag("--quiet,-q", options->is_quiet, "No progress on standard error");
-  command->footer(kFooter);
+  command->footer(kEvalFooter);
   command->callback([=] { *action = [=] { return Run(*options, *globals); }; });
 }
 

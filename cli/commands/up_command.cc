@@ -22,7 +22,7 @@
 namespace pike::cli {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kUpFooter[] =
     R"(Examples:
   pike up
   pike up --store /data/pike --compile-slots 2
@@ -132,7 +132,7 @@ void AddUpCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
                    "With --until-idle: seconds to wait for a first evaluation")
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str();
-  command->footer(kFooter);
+  command->footer(kUpFooter);
   command->callback([=] { *action = [=] { return Run(*options, *globals); }; });
 }
 

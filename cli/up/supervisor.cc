@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTick{200};
+constexpr milliseconds kPollEvery{200};
 constexpr std::chrono::seconds kCheckInterval{1};
 constexpr std::chrono::seconds kWaitingLineInterval{15};
 // Workers end their leases in this time or are killed; what they held is done again later.
@@ -60,7 +60,7 @@ UpSupervisor::UpSupervisor(const UpSettings& settings,
 
 ExitCode UpSupervisor::Run() {
   while (phase_ != Phase::kDone) {
-    for (const int signal_number : signals_.Wait(kTick))
+    for (const int signal_number : signals_.Wait(kPollEvery))
       OnSignal(signal_number);
     const MonoTime now = MonoNow();
     ReapChildren(now);

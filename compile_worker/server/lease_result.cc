@@ -8,7 +8,7 @@
 namespace pike::compile_worker {
 namespace {
 
-constexpr size_t kErrorTextBytesMax = 8 << 10;
+constexpr size_t kErrorTextShownMax = 8 << 10;
 
 v1::LeaseResult ResultOf(const v1::Lease& lease) {
   v1::LeaseResult result;
@@ -34,7 +34,7 @@ v1::Evidence EvidenceOf(const v1::Lease& lease, const ImportObservation& observa
     evidence.set_exit_status(exit.status);
   evidence.set_memory_peak_bytes(static_cast<uint64_t>(exit.memory_peak_bytes.value_or(0)));
   evidence.set_memory_limit_hit(exit.memory_limit_hit);
-  evidence.set_error_text(EscapeUntrusted(observation.facts.error_text, kErrorTextBytesMax));
+  evidence.set_error_text(EscapeUntrusted(observation.facts.error_text, kErrorTextShownMax));
   *evidence.mutable_stdout_tail() = build::ToOutputTail(Capped(observation.stdout_text));
   *evidence.mutable_stderr_tail() = build::ToOutputTail(Capped(observation.stderr_text));
   for (const std::string& capability : identity.sandbox_capabilities)

@@ -7,8 +7,8 @@
 namespace pike::coordinator {
 namespace {
 
-struct Fleet : CoreFixture {
-  Fleet() {
+struct RestartFleet : CoreFixture {
+  RestartFleet() {
     ConnectCompile("c1");
     ConnectGpu("g1");
   }
@@ -16,7 +16,7 @@ struct Fleet : CoreFixture {
 
 TEST_CASE("Restart: every live evaluation is told again, and ids are never used twice",
           "[coordinator][core]") {
-  Fleet f;
+  RestartFleet f;
   const EvaluationId first = f.Submit();
   const EvaluationId second = f.Submit();
   f.Cancel(second);
@@ -32,7 +32,7 @@ TEST_CASE("Restart: every live evaluation is told again, and ids are never used 
 }
 
 TEST_CASE("Restart: a lease in the log waits for its worker to claim it", "[coordinator][core]") {
-  Fleet f;
+  RestartFleet f;
   const EvaluationId id = f.Submit();
   f.FinishCompile("c1", f.LeaseOf(id));
   const LeaseRef lease = f.LeaseOf(id);
@@ -88,7 +88,7 @@ TEST_CASE("Restart: a wall clock that was set back does no harm", "[coordinator]
 }
 
 TEST_CASE("Restart: known workers still count for admission", "[coordinator][core]") {
-  Fleet f;
+  RestartFleet f;
   f.Restart();
   f.Submit();
   f.Pass(f.options.worker_memory);
@@ -97,7 +97,7 @@ TEST_CASE("Restart: known workers still count for admission", "[coordinator][cor
 }
 
 TEST_CASE("Restart: a build lease of the last life is revoked", "[coordinator][core]") {
-  Fleet f;
+  RestartFleet f;
   const EvaluationId id = f.Submit();
   f.FinishCompile("c1", f.LeaseOf(id));
   f.Do(BuildRequested{f.Session("g1"), 1, f.LeaseOf(id).lease_id, "sha", "cpu", Milliseconds(1)});
@@ -108,7 +108,7 @@ TEST_CASE("Restart: a build lease of the last life is revoked", "[coordinator][c
 }
 
 TEST_CASE("Restart: attempts and their reasons survive", "[coordinator][core]") {
-  Fleet f;
+  RestartFleet f;
   const EvaluationId id = f.Submit();
   f.FailInfra("c1", f.LeaseOf(id));
   f.FailInfra("c1", f.LeaseOf(id));
