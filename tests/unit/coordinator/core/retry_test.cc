@@ -4,8 +4,8 @@
 namespace pike::coordinator {
 namespace {
 
-struct Fleet : CoreFixture {
-  Fleet() : CoreFixture(CoreOptions()) {
+struct RetryFleet : CoreFixture {
+  RetryFleet() : CoreFixture(CoreOptions()) {
     ConnectCompile("c1");
     ConnectGpu("g1");
   }
@@ -19,7 +19,7 @@ struct Fleet : CoreFixture {
 };
 
 TEST_CASE("Retry: the next attempt waits, and longer after each failure", "[coordinator][core]") {
-  Fleet f;
+  RetryFleet f;
   const EvaluationId id = f.Submit();
   f.FailInfra("c1", f.LeaseOf(id));
   CHECK(f.StageOf(id) == Stage::kQueuedCompile);
@@ -37,7 +37,7 @@ TEST_CASE("Retry: the next attempt waits, and longer after each failure", "[coor
 }
 
 TEST_CASE("Retry: what waits for another attempt lets the others pass", "[coordinator][core]") {
-  Fleet f;
+  RetryFleet f;
   const EvaluationId first = f.Submit();
   const EvaluationId second = f.Submit();
   CHECK(f.core->FindEvaluation(second)->queue_position == 1);
@@ -52,7 +52,7 @@ TEST_CASE("Retry: what waits for another attempt lets the others pass", "[coordi
 
 TEST_CASE("Retry: work that waits for another attempt can be cancelled, restored and given up",
           "[coordinator][core]") {
-  Fleet f;
+  RetryFleet f;
   const EvaluationId id = f.Submit();
   f.FinishCompile("c1", f.LeaseOf(id));
   f.FailInfra("g1", f.LeaseOf(id));
@@ -75,7 +75,7 @@ TEST_CASE("Retry: work that waits for another attempt can be cancelled, restored
 }
 
 TEST_CASE("Retry: a late build waits, too", "[coordinator][core]") {
-  Fleet f;
+  RetryFleet f;
   const EvaluationId id = f.Submit();
   f.FinishCompile("c1", f.LeaseOf(id));
   f.Do(BuildRequested{f.Session("g1"), 1, f.LeaseOf(id).lease_id, "sha", "cpu",
