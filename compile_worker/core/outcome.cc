@@ -83,7 +83,7 @@ Outcome Conclude(const ImportFacts& facts) {
     case ImportReport::kNoEntry:
       return {Conclusion::kUnparsable, "defines neither ModelNew nor Model"};
     case ImportReport::kHarness:
-      return {Conclusion::kInfra, absl::StrCat("harness failed: ", ErrorLine(facts))};
+      return {Conclusion::kInconclusive, absl::StrCat("harness failed: ", ErrorLine(facts))};
     case ImportReport::kImportError:
       if (has_infra_build)
         return {Conclusion::kInfra, BuildReason(*infra_build)};

@@ -30,7 +30,7 @@ enum class ImportReport : uint8_t {
   kNotPython,    // found before any of its code ran
   kNoEntry,      // defines neither ModelNew nor Model
   kImportError,  // its import raised
-  kHarness,      // our own code in the sandbox failed
+  kHarness,      // it says that our own code in the sandbox failed; anything in there can say so
 };
 
 // What was observed of one import.

@@ -244,6 +244,13 @@ TEST_CASE("compile worker: whatever else happens in an import is inconclusive, i
       "status 3");
   check_inconclusive("print('x' * (200 << 20)); raise ValueError('printed')" + class_after,
                      "printed");
+  // Writes the harness's own frame.
+  check_inconclusive(
+      "import os, struct\n"
+      "said = b'{\"type\":\"failed\",\"where\":\"harness\",\"text\":\"not my fault\"}'\n"
+      "os.write(3, struct.pack('<I', len(said)) + said)\nwhile True: pass" +
+          class_after,
+      "not my fault");
   check_inconclusive("while True: pass" + class_after, "in time");
 }
 

@@ -80,9 +80,14 @@ TEST_CASE("Outcome: our own failures blame nobody") {
   ImportFacts facts = Failed(kBuildTraceback);
   facts.builds = {FailedBuild(BuildResult::kInfra)};
   CHECK(Conclude(facts).conclusion == Conclusion::kInfra);
-  facts = ImportFacts();
+}
+
+TEST_CASE("Outcome: a process that blames our harness decides nothing") {
+  ImportFacts facts;
   facts.report = ImportReport::kHarness;
-  CHECK(Conclude(facts).conclusion == Conclusion::kInfra);
+  facts.error_text = "no such file";
+  CHECK(Conclude(facts).conclusion == Conclusion::kInconclusive);
+  CHECK(Conclude(facts).reason == "harness failed: no such file");
 }
 
 TEST_CASE("Outcome: a hostile error text stays one short printable line") {
