@@ -9,6 +9,7 @@ namespace {
 
 // Enough to recognise a repeated message of the recent past.
 constexpr size_t kClosedLeasesMax = 1024;
+constexpr size_t kLeasesSpare = 16;
 constexpr std::chrono::milliseconds kHeartbeatMin{5};
 constexpr std::chrono::milliseconds kHeartbeatMax{60'000};
 
@@ -35,6 +36,9 @@ v1::LeaseResult RetryableFailure(const LeaseKey& key, const std::string& reason)
 
 WorkerSession::WorkerSession(SessionOptions options)
     : options_(std::move(options)),
+      held_leases_max_(options_.held_leases_max > 0
+                           ? options_.held_leases_max
+                           : size_t{2} * options_.hello.slots() + kLeasesSpare),
       random_state_(options_.seed),
       reconnect_pause_(options_.reconnect_min) {
   PIKE_CHECK(options_.reconnect_min.count() > 0);
@@ -149,7 +153,7 @@ void WorkerSession::OnLease(const v1::Lease& lease, MonoTime now, Actions* actio
   }
   if (IsClosed(key))
     return;
-  if (leases_.size() >= options_.held_leases_max) {
+  if (leases_.size() >= held_leases_max_) {
     // Not kept: the coordinator sees it missing in the next heartbeat if this message is lost.
     SendMessage send;
     *send.message.mutable_lease_result() =

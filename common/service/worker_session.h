@@ -15,6 +15,9 @@
 
 namespace pike::service {
 
+// Most slots of one worker.
+inline constexpr uint32_t kWorkerSlotsMax = 256;
+
 // Name of one lease: a new attempt at the same work is another lease.
 struct LeaseKey {
   std::string lease_id;
@@ -51,9 +54,11 @@ struct SessionOptions {
   std::chrono::milliseconds reconnect_max{5'000};     // longest pause
   std::chrono::milliseconds welcome_timeout{10'000};  // a stream without Welcome by then is dropped
   std::chrono::milliseconds result_repeat{
-      5'000};                   // an unacknowledged result is sent again this often
-  size_t held_leases_max = 64;  // leases beyond it go back at once as retryable failures
-  uint64_t seed = 0;            // of the jitter
+      5'000};  // an unacknowledged result is sent again this often
+  // Leases beyond it go back at once as retryable failures. 0: twice the slots of `hello`, whose
+  // leases may be replaced while their results are not acknowledged yet, and some.
+  size_t held_leases_max = 0;
+  uint64_t seed = 0;  // of the jitter
 };
 
 // The worker's side of the Worker stream as a pure machine: no threads, clocks, I/O or gRPC (it
@@ -128,6 +133,7 @@ class WorkerSession {
   bool IsClosed(const LeaseKey& key) const;
 
   const SessionOptions options_;
+  const size_t held_leases_max_;
   State state_ = State::kIdle;
   uint64_t random_state_;
   std::string session_id_;

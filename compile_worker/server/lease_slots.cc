@@ -7,7 +7,10 @@
 namespace pike::compile_worker {
 namespace {
 
-constexpr size_t kWaitingMax = 64;  // the coordinator sends no more leases than there are slots
+// Leases that wait: a cancelled one keeps its thread for a while after its slot was given away.
+size_t WaitingMax(size_t slots) {
+  return 2 * slots + 16;
+}
 
 service::LeaseKey KeyOf(const v1::Lease& lease) {
   return {lease.lease_id(), lease.attempt()};
@@ -16,7 +19,7 @@ service::LeaseKey KeyOf(const v1::Lease& lease) {
 }  // namespace
 
 LeaseSlots::LeaseSlots(size_t slots, Run run, Finish finish)
-    : run_(std::move(run)), finish_(std::move(finish)), waiting_(kWaitingMax) {
+    : run_(std::move(run)), finish_(std::move(finish)), waiting_(WaitingMax(slots)) {
   for (size_t i = 0; i < slots; ++i)
     threads_.emplace_back([this] { RunSlot(); });
 }

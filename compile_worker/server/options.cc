@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <absl/strings/str_cat.h>
 
+#include "common/service/worker_session.h"
+
 namespace pike::compile_worker {
 namespace {
 
@@ -45,7 +47,7 @@ std::vector<std::string> CheckOptions(const Options& options) {
     if (value < min || value > max)
       problems.push_back(absl::StrCat(name, " must be between ", min, " and ", max));
   };
-  check_range("--slots", static_cast<double>(options.slots), 0, 256);
+  check_range("--slots", static_cast<double>(options.slots), 0, service::kWorkerSlotsMax);
   check_range("--warm", static_cast<double>(options.warm), 1, 64);
   check_range("--cache-gib", options.cache_gib, 0.01, 1024);
   check_range("--memory-max", options.memory_gib, 0.5, 1024);

@@ -74,7 +74,8 @@ absl::StatusOr<Place> FindPlace(const Options& options) {
     LogWarning("no nvcc on this machine: CUDA extensions cannot be built here");
   place.slots = options.slots;
   if (place.slots == 0)
-    place.slots = build::DefaultBuildSlots(Bytes(options.build_memory_gib));
+    place.slots = std::min<size_t>(service::kWorkerSlotsMax,
+                                   build::DefaultBuildSlots(Bytes(options.build_memory_gib)));
   return place;
 }
 

@@ -9,7 +9,7 @@ namespace pike::coordinator {
 namespace {
 
 // Finished leases remembered of one worker: a heartbeat that crossed with the result may name them.
-constexpr size_t kFinishedMax = 64;
+constexpr size_t kFinishedMax = 512;
 
 }  // namespace
 

@@ -127,6 +127,22 @@ WorkerSession Open() {
   return session;
 }
 
+TEST_CASE("WorkerSession: holds as many leases as its slots ask for") {
+  SessionOptions options = Options();
+  options.held_leases_max = 0;
+  options.hello.set_slots(kWorkerSlotsMax);
+  WorkerSession session(options);
+  session.Start(At(0));
+  session.OnConnected(At(0));
+  session.OnMessage(Welcome(), At(0));
+  for (uint32_t slot = 0; slot < kWorkerSlotsMax; ++slot) {
+    const WorkerSession::Actions actions =
+        session.OnMessage(NewLease("lease-" + std::to_string(slot)), At(0));
+    REQUIRE(actions.size() == 1);
+    REQUIRE(std::holds_alternative<StartLease>(actions.front()));
+  }
+}
+
 TEST_CASE("WorkerSession: opens with Hello and a first heartbeat") {
   WorkerSession session(Options());
   CHECK(Say(session.Start(At(0))) == Words{"open"});
