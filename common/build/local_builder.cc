@@ -13,6 +13,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/digest.h"
+#include "common/base/run_on_stop.h"
 #include "common/base/status_macros.h"
 #include "common/build/diagnostics.h"
 #include "common/sandbox/result_file.h"
@@ -145,7 +146,7 @@ absl::StatusOr<LocalBuilder::StepResult> LocalBuilder::Run(const BuildJob& job,
   ASSIGN_OR_RETURN(const std::unique_ptr<sandbox::Sandbox> sandbox, host_->Start(spec));
   sandbox::Exit exit;
   {
-    const std::stop_callback kill(stop, [&sandbox] { sandbox->Kill(); });
+    const RunOnStop kill(stop, [&sandbox] { sandbox->Kill(); });
     exit = sandbox->WaitOrKill(job.deadline);
   }
   if (stop.stop_requested())

@@ -6,6 +6,7 @@
 #include <absl/strings/str_cat.h>
 #include <nlohmann/json.hpp>
 
+#include "common/base/run_on_stop.h"
 #include "common/base/status_macros.h"
 #include "common/build/build_frame.h"
 #include "compile_worker/server/import_sandbox.h"
@@ -201,7 +202,7 @@ absl::StatusOr<ImportObservation> ImportCandidate(sandbox::WarmPool* pool, build
                                                   const ImportJob& job) {
   ASSIGN_OR_RETURN(sandbox::WarmSandbox warm, pool->Take(job.latest));
   Import import(std::move(warm), broker, job);
-  const std::stop_callback kill(job.stop, [&import] { import.sandbox()->Kill(); });
+  const RunOnStop kill(job.stop, [&import] { import.sandbox()->Kill(); });
   return import.Run();
 }
 

@@ -6,6 +6,7 @@
 #include <absl/strings/str_cat.h>
 
 #include "common/base/clock.h"
+#include "common/base/run_on_stop.h"
 #include "common/base/status_macros.h"
 #include "common/build/local_builder.h"
 #include "common/sandbox/sandbox.h"
@@ -51,7 +52,7 @@ absl::StatusOr<std::optional<ImportFacts>> SourceCheck::Check(const std::string&
   ASSIGN_OR_RETURN(const std::unique_ptr<sandbox::Sandbox> sandbox, host_->Start(spec));
   sandbox::Exit exit;
   {
-    const std::stop_callback kill(stop, [&sandbox] { sandbox->Kill(); });
+    const RunOnStop kill(stop, [&sandbox] { sandbox->Kill(); });
     exit = sandbox->WaitOrKill(MonoNow() + kTimeMax);
   }
   if (stop.stop_requested())

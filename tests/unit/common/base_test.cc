@@ -1,10 +1,13 @@
 #include <chrono>
+#include <future>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/mailbox.h"
+#include "common/base/run_on_stop.h"
 #include "common/base/text.h"
 #include "tests/testing/catch.h"
 
@@ -24,6 +27,35 @@ TEST_CASE("EscapeUntrusted: what is not printable UTF-8 is escaped", "[common]")
   CHECK(EscapeUntrusted("\xed\xa0\x80", 100) == "\\xed\\xa0\\x80");
   CHECK(EscapeUntrusted("abcdef", 3) == "abc");
   CHECK(EscapeLine("a\nb") == "a\\nb");
+}
+
+TEST_CASE("RunOnStop: whoever stops does not wait for what the stop costs", "[common]") {
+  std::promise<void> may_end;
+  std::promise<void> has_begun;
+  bool has_ended = false;
+  std::stop_source source;
+  {
+    const RunOnStop slow(source.get_token(), [&] {
+      has_begun.set_value();
+      may_end.get_future().wait();
+      has_ended = true;
+    });
+    source.request_stop();  // returns, though `slow` cannot end before the next line
+    has_begun.get_future().wait();
+    may_end.set_value();
+  }
+  CHECK(has_ended);
+}
+
+TEST_CASE("RunOnStop: without a stop nothing runs, with an early one it does", "[common]") {
+  int runs = 0;
+  std::stop_source source;
+  { const RunOnStop unused(source.get_token(), [&runs] { ++runs; }); }
+  CHECK(runs == 0);
+  source.request_stop();
+  CHECK(runs == 0);
+  { const RunOnStop late(source.get_token(), [&runs] { ++runs; }); }
+  CHECK(runs == 1);
 }
 
 TEST_CASE("Mailbox: a full one refuses and a closed one still drains", "[common]") {
