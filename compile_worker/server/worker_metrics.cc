@@ -10,10 +10,10 @@
 namespace pike::compile_worker {
 namespace {
 
-// Seconds: from a warm import to the longest build.
+// As those of the GPU worker, so that both add up to one histogram.
 const prometheus::Histogram::BucketBoundaries& Buckets() {
-  static const prometheus::Histogram::BucketBoundaries buckets = {0.1, 0.3, 1,  2,   5,
-                                                                  10,  20,  60, 120, 300};
+  static const prometheus::Histogram::BucketBoundaries buckets = {
+      0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300};
   return buckets;
 }
 
@@ -34,20 +34,29 @@ struct WorkerMetrics::Families {
                    .Help("Time in a stage on this worker")
                    .Register(*registry)),
         slots(prometheus::BuildGauge()
-                  .Name("pike_compile_worker_slots")
-                  .Help("Leases this worker can hold at once, and those that run")
-                  .Register(*registry)),
-        compile_stage(stages.Add({{"stage", "compile"}}, Buckets())),
-        slots_total(slots.Add({{"state", "all"}})),
-        slots_busy(slots.Add({{"state", "busy"}})) {}
+                  .Name("pike_worker_slots")
+                  .Help("Leases that can run at once")
+                  .Register(*registry)
+                  .Add({})),
+        busy(prometheus::BuildGauge()
+                 .Name("pike_worker_busy_slots")
+                 .Help("Leases that run")
+                 .Register(*registry)
+                 .Add({})),
+        compile_stage(stages.Add({{"stage", "compile"}}, Buckets())) {
+    for (const char* outcome :
+         {"ok", "compile_error", "timeout", "out_of_memory", "refused", "infra"})
+      builds.Add({{"outcome", outcome}}, Buckets());
+    for (const char* source : {"built", "cache", "joined", "store"})
+      answers.Add({{"source", source}});
+  }
 
   prometheus::Family<prometheus::Histogram>& builds;
   prometheus::Family<prometheus::Counter>& answers;
   prometheus::Family<prometheus::Histogram>& stages;
-  prometheus::Family<prometheus::Gauge>& slots;
+  prometheus::Gauge& slots;
+  prometheus::Gauge& busy;
   prometheus::Histogram& compile_stage;
-  prometheus::Gauge& slots_total;
-  prometheus::Gauge& slots_busy;
 };
 
 WorkerMetrics::WorkerMetrics(prometheus::Registry* registry)
@@ -68,11 +77,11 @@ void WorkerMetrics::ObserveCompileStage(double seconds) {
 }
 
 void WorkerMetrics::SetSlots(size_t slots) {
-  families_->slots_total.Set(static_cast<double>(slots));
+  families_->slots.Set(static_cast<double>(slots));
 }
 
 void WorkerMetrics::AddBusySlots(int change) {
-  families_->slots_busy.Increment(change);
+  families_->busy.Increment(change);
 }
 
 }  // namespace pike::compile_worker

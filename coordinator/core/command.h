@@ -147,7 +147,7 @@ struct EndEvaluation {
 };
 
 // Facts for metrics.
-struct ObserveQueueWait {
+struct ObserveQueueWait {  // it left a queue, by a lease or by its end
   Stage stage = Stage::kQueuedCompile;
   Milliseconds wait{0};
 };

@@ -190,9 +190,12 @@ void EvaluationFlow::End(EvaluationId id, std::variant<WorkerVerdict, CoreVerdic
   (is_compiled ? end.run_times_payload : end.compile_times_payload) = times_payload;
   end.queued_compile = evaluation->queued_compile;
   end.queued_run = evaluation->queued_run;
-  if (evaluation->is_queued())
-    (is_compiled ? end.queued_run : end.queued_compile) +=
+  if (evaluation->is_queued()) {
+    const auto waited =
         std::chrono::duration_cast<Milliseconds>(state_.now - evaluation->queued_since);
+    (is_compiled ? end.queued_run : end.queued_compile) += waited;
+    state_.Emit(ObserveQueueWait{evaluation->stage, waited});
+  }
   end.submitted_unix_ms = evaluation->accepted.submitted_unix_ms;
   end.ended_unix_ms = state_.WallNow();
   state_.Commit(EvaluationEnded{id, kind, end.ended_unix_ms});

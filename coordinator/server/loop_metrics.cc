@@ -34,17 +34,18 @@ double Seconds(double ms) {
 LoopMetrics::LoopMetrics(prometheus::Registry* registry) {
   auto& depth = prometheus::BuildGauge()
                     .Name("pike_coordinator_queue_depth")
-                    .Help("Evaluations that wait for a worker, by the stage they wait for.")
+                    .Help("Evaluations and late builds that wait for a worker, by stage.")
                     .Register(*registry);
   auto& wait = prometheus::BuildHistogram()
                    .Name("pike_coordinator_queue_wait_seconds")
-                   .Help("Time from entering a queue to the lease.")
+                   .Help("Time in a queue, until the lease or the end of what got none.")
                    .Register(*registry);
   for (const auto& [stage, name] :
        {std::pair(Stage::kQueuedCompile, "compile"), std::pair(Stage::kQueuedRun, "run")}) {
     queue_depth_[stage] = &depth.Add({{"stage", name}});
     queue_wait_[stage] = &wait.Add({{"stage", name}}, kSeconds);
   }
+  queue_depth_build_ = &depth.Add({{"stage", "build"}});
   auto& leases = prometheus::BuildGauge()
                      .Name("pike_coordinator_leases")
                      .Help("Live leases.")
@@ -123,6 +124,7 @@ void LoopMetrics::CountEnded(const v1::EvaluationRecord& record) {
 void LoopMetrics::SetLoad(const LoadView& load) {
   queue_depth_.at(Stage::kQueuedCompile)->Set(load.queued_compile);
   queue_depth_.at(Stage::kQueuedRun)->Set(load.queued_run);
+  queue_depth_build_->Set(load.builds_waiting);
   leases_.at(LeaseKind::kCompile)->Set(load.leases_compile);
   leases_.at(LeaseKind::kRun)->Set(load.leases_run);
   leases_.at(LeaseKind::kBuild)->Set(load.leases_build);

@@ -32,6 +32,7 @@ class LoopMetrics {
 
  private:
   std::map<Stage, prometheus::Gauge*> queue_depth_;
+  prometheus::Gauge* queue_depth_build_;
   std::map<Stage, prometheus::Histogram*> queue_wait_;
   std::map<LeaseKind, prometheus::Gauge*> leases_;
   std::map<VerdictKind, prometheus::Counter*> verdicts_;

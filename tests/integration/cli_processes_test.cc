@@ -1,9 +1,12 @@
 // The real processes: `pike up`, `pike eval` and PyTorch on the CPU.
 #include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <absl/strings/ascii.h>
@@ -16,6 +19,7 @@
 #include "common/base/file.h"
 #include "pike/v1/evaluation.pb.h"
 #include "tests/testing/catch.h"
+#include "tests/testing/metrics_page.h"
 #include "tests/testing/program.h"
 
 namespace pike {
@@ -33,14 +37,15 @@ std::string SourceDir() {
 // `pike up` in folders of its own.
 class Up {
  public:
-  explicit Up(std::vector<std::string> extra = {}) : folder_(*TempFolder::Create("pike-up")) {
+  explicit Up(std::vector<std::string> extra = {}, std::string metrics_base_port = "off")
+      : folder_(*TempFolder::Create("pike-up")), metrics_base_port_(std::move(metrics_base_port)) {
     Start(std::move(extra));
   }
 
   void Start(std::vector<std::string> extra = {}) {
     std::vector<std::string> argv = {
         BinPath("pike"), "--runtime-dir",           runtime_dir(),         "up",
-        "--store",       folder_.path() + "/state", "--metrics-base-port", "off"};
+        "--store",       folder_.path() + "/state", "--metrics-base-port", metrics_base_port_};
     argv.insert(argv.end(), extra.begin(), extra.end());
     program_ = std::make_unique<Program>(std::move(argv));
   }
@@ -56,8 +61,63 @@ class Up {
 
  private:
   TempFolder folder_;
+  const std::string metrics_base_port_;
   std::unique_ptr<Program> program_;
 };
+
+// What each process serves once it has worked. Base units, and names by Prometheus' conventions.
+const std::map<std::string, std::set<std::string>> kMetrics = {
+    {"pike-coordinator",
+     {"gauge pike_coordinator_queue_depth{stage}",
+      "histogram pike_coordinator_queue_wait_seconds{stage}", "gauge pike_coordinator_leases{kind}",
+      "counter pike_coordinator_verdicts_total{verdict}",
+      "counter pike_coordinator_retries_total{reason}",
+      "gauge pike_coordinator_workers{kind,state}",
+      "histogram pike_coordinator_stage_seconds{stage}",
+      "histogram pike_coordinator_commit_seconds{}",
+      "counter pike_coordinator_log_records_total{}"}},
+    {"pike-compile-worker",
+     {"gauge pike_worker_slots{}", "gauge pike_worker_busy_slots{}",
+      "histogram pike_worker_stage_seconds{stage}", "histogram pike_build_seconds{outcome}",
+      "counter pike_build_requests_total{source}"}},
+    {"pike-gpu-worker",
+     {"gauge pike_worker_slots{}", "gauge pike_worker_busy_slots{}",
+      "histogram pike_worker_stage_seconds{stage}",
+      "histogram pike_gpu_worker_lock_wait_seconds{device,operation}",
+      "histogram pike_gpu_worker_lock_held_seconds{device,operation}"}},
+};
+
+// Scrapes every process of `up`, which has evaluated something, and compares with the list above
+// and with the table in the operator's guide.
+void CheckMetrics(const Up& up) {
+  const std::string guide = *ReadFile(SourceDir() + "/docs/operator-guide.md", 1 << 20);
+  for (const auto& [process, expected] : kMetrics) {
+    INFO(process);
+    const auto address = ReadFile(up.runtime_dir() + "/metrics/" + process, 256);
+    REQUIRE(address.ok());
+    const auto families =
+        testing::ParseMetrics(testing::Scrape(std::string(absl::StripAsciiWhitespace(*address))));
+    std::set<std::string> served;
+    for (const auto& [name, family] : families) {
+      INFO(name);
+      served.insert(testing::Signature(name, family));
+      CHECK_FALSE(family.help.empty());
+      CHECK(absl::EndsWith(name, "_total") == (family.type == "counter"));
+      CHECK(absl::EndsWith(name, "_seconds") == (family.type == "histogram"));
+      CHECK_THAT(guide, Contains("`" + name + "`"));
+    }
+    for (const std::string& signature : expected)
+      CHECK_THAT(std::vector<std::string>(served.begin(), served.end()),
+                 Catch::Matchers::VectorContains(signature));
+    for (const char* name :
+         {"pike_worker_slots", "pike_worker_stage_seconds", "pike_coordinator_verdicts_total",
+          "pike_gpu_worker_lock_held_seconds", "pike_build_seconds"}) {
+      INFO(name);
+      if (process != "pike-gpu-worker" || !absl::StrContains(name, "build"))
+        CHECK((!families.contains(name) || families.at(name).total > 0));
+    }
+  }
+}
 
 // What a candidate's head says: "# expect: a, b" and "# policy: key=value ...".
 struct Expectation {
@@ -123,10 +183,11 @@ void CheckVerdicts(const Up& up, const std::vector<std::string>& candidates,
 
 }  // namespace
 
-TEST_CASE("pike up: the examples end with the verdicts they announce", "[cli]") {
-  Up up;
+TEST_CASE("pike up: the examples end with the verdicts they announce, and are counted", "[cli]") {
+  Up up({}, absl::StrCat(20'000 + ::getpid() % 10'000));
   up.WaitUntilReady();
   CheckVerdicts(up, CandidatesIn(SourceDir() + "/examples/candidates"), "");
+  CheckMetrics(up);
   up.program().Signal(SIGTERM);
   CHECK(up.program().Finish().exit_code == 0);
 }

@@ -53,6 +53,8 @@ TEST_CASE("Queue deadline: the clock runs from when the last fitting worker left
   CHECK(f.EndOf(f.waiting) == VerdictKind::kInfraError);
   CHECK(f.ReasonOf(f.waiting) ==
         "no worker: no GPU worker that could take it was connected for 600000 ms");
+  // The worst waits are those that were in vain.
+  CHECK(f.All<ObserveQueueWait>().back().wait == kTimeout + kTimeout / 2);
 }
 
 TEST_CASE("Queue deadline: a worker that came back starts the clock anew", "[coordinator][core]") {
