@@ -142,8 +142,12 @@ TEST_CASE("pike-coordinator: a lease whose worker died with the coordinator is g
   // A short grace: nobody comes back for the lease.
   Process process(folder.path(), {"--heartbeat-ms", "100", "--lease-timeout-ms", "1000"});
   CoordinatorClient client(target);
-  while (client.GetStatus()->queued_compile() == 0) {
-  }
+  REQUIRE(client
+              .Watch(id,
+                     [](const v1::EvaluationRecord& record) {
+                       return record.stage() != v1::STAGE_QUEUED_COMPILE;
+                     })
+              .ok());
   ScriptedWorker compiler(target, CompileHello("compile-2"));
   REQUIRE(compiler.Read().has_welcome());
   const v1::Lease again = NextLease(&compiler);

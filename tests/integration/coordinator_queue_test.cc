@@ -19,17 +19,18 @@ TEST_CASE("Coordinator: a waiting evaluation is shown to move up until it ends",
   const v1::EvaluationRecord second = fixture.Submit(request);
   CHECK(first.queue_position() == 1);
   CHECK(second.queue_position() == 2);
-  absl::StatusOr<std::vector<v1::EvaluationRecord>> shown;
-  std::jthread watcher([&, target = fixture.target()] {
-    CoordinatorClient client(target);
-    shown = client.Watch(second.evaluation_id());
-  });
-  REQUIRE(fixture.client().Cancel(first.evaluation_id()).ok());
-  while (fixture.client().Get(second.evaluation_id())->queue_position() != 1) {
-  }
-  REQUIRE(fixture.client().Cancel(second.evaluation_id()).ok());
-  watcher.join();
+  std::vector<uint32_t> places;  // as the stream showed them
+  const auto shown =
+      fixture.client().Watch(second.evaluation_id(), [&](const v1::EvaluationRecord& record) {
+        if (places.empty() || places.back() != record.queue_position())
+          places.push_back(record.queue_position());
+        const std::string& next = (record.queue_position() == 2 ? first : second).evaluation_id();
+        if (record.stage() == v1::STAGE_QUEUED_COMPILE)
+          CHECK(fixture.client().Cancel(next).ok());
+        return true;
+      });
   REQUIRE(shown.ok());
+  CHECK(places == std::vector<uint32_t>{2, 1, 0});
   CHECK(shown->back().verdict().kind() == v1::VERDICT_KIND_CANCELLED);
 }
 

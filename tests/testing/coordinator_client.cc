@@ -108,7 +108,7 @@ absl::StatusOr<v1::ListEvaluationsResponse> CoordinatorClient::List(
 }
 
 absl::StatusOr<std::vector<v1::EvaluationRecord>> CoordinatorClient::Watch(
-    const std::string& evaluation_id) {
+    const std::string& evaluation_id, const OnShown& on_shown) {
   grpc::ClientContext context;
   Prepare(&context);
   v1::WatchRequest request;
@@ -116,10 +116,15 @@ absl::StatusOr<std::vector<v1::EvaluationRecord>> CoordinatorClient::Watch(
   const auto reader = stubs_->evaluation.Watch(&context, request);
   std::vector<v1::EvaluationRecord> shown;
   v1::WatchResponse response;
-  while (reader->Read(&response))
+  bool is_wanted = true;
+  while (is_wanted && reader->Read(&response)) {
     shown.push_back(response.evaluation());
+    is_wanted = on_shown == nullptr || on_shown(shown.back());
+  }
+  if (!is_wanted)
+    context.TryCancel();
   const grpc::Status status = reader->Finish();
-  if (!status.ok())
+  if (is_wanted && !status.ok())
     return service::FromGrpcStatus(status);
   return shown;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,8 +30,11 @@ class CoordinatorClient {
   absl::StatusOr<v1::EvaluationRecord> Get(const std::string& evaluation_id);
   absl::StatusOr<v1::EvaluationRecord> Cancel(const std::string& evaluation_id);
   absl::StatusOr<v1::ListEvaluationsResponse> List(const v1::ListEvaluationsRequest& request);
-  // All that is shown until the stream ends.
-  absl::StatusOr<std::vector<v1::EvaluationRecord>> Watch(const std::string& evaluation_id);
+  // All that is shown until the stream ends. `on_shown` sees each as it comes; false ends the
+  // watch.
+  using OnShown = std::function<bool(const v1::EvaluationRecord&)>;
+  absl::StatusOr<std::vector<v1::EvaluationRecord>> Watch(const std::string& evaluation_id,
+                                                          const OnShown& on_shown = nullptr);
   absl::StatusOr<uint64_t> WriteBlob(const std::string& sha256,
                                      const std::vector<std::string>& chunks);
   absl::StatusOr<std::string> ReadBlob(const std::string& sha256);
