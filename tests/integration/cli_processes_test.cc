@@ -139,12 +139,16 @@ Expectation ReadExpectation(const std::string& path) {
   return expectation;
 }
 
+std::string VerdictOf(const v1::EvaluationRecord& record) {
+  const std::string name = v1::VerdictKind_Name(record.verdict().kind());
+  return absl::AsciiStrToLower(absl::StripPrefix(name, "VERDICT_KIND_"));
+}
+
 std::string VerdictOf(const std::string& json) {
   v1::EvaluationRecord record;
   if (!google::protobuf::util::JsonStringToMessage(json, &record).ok())
     return "no record: " + json;
-  const std::string name = v1::VerdictKind_Name(record.verdict().kind());
-  return absl::AsciiStrToLower(absl::StripPrefix(name, "VERDICT_KIND_"));
+  return VerdictOf(record);
 }
 
 std::vector<std::string> CandidatesIn(const std::string& folder) {
@@ -157,18 +161,18 @@ std::vector<std::string> CandidatesIn(const std::string& folder) {
   return paths;
 }
 
-// Evaluates every candidate at once and checks each verdict.
-void CheckVerdicts(const Up& up, const std::vector<std::string>& candidates,
-                   const std::string& task) {
+// Evaluates every candidate at once on the task of its number and checks each verdict.
+void CheckVerdicts(const Up& up, const std::vector<std::string>& candidates) {
   std::map<std::string, std::unique_ptr<Program>> runs;
   for (const std::string& path : candidates) {
     const Expectation expectation = ReadExpectation(path);
     if (expectation.needs_gpu)
       continue;
     const std::string number = fs::path(path).filename().string().substr(0, 2);
-    std::vector<std::string> command = {
-        "eval",  task.empty() ? number : task, path,      "--json",
-        "--set", "timed_ms_max=100",           "--tasks", SourceDir() + "/examples/tasks"};
+    std::vector<std::string> command = {"eval",    number,
+                                        path,      "--json",
+                                        "--set",   "timed_ms_max=50",
+                                        "--tasks", SourceDir() + "/examples/tasks"};
     for (const std::string& assignment : expectation.policy)
       command.insert(command.end(), {"--set", assignment});
     runs[path] = up.Client(command);
@@ -181,23 +185,62 @@ void CheckVerdicts(const Up& up, const std::vector<std::string>& candidates,
   }
 }
 
+// Time that a candidate may take: the deadlines of what it reaches, and some for the service.
+double AllowedMs(const v1::Policy& policy) {
+  constexpr double kServiceMs = 15'000;
+  return kServiceMs + policy.compile_timeout_ms() + policy.load_timeout_ms() +
+         policy.first_call_timeout_ms();
+}
+
+// Evaluates a hostile candidate and, right behind it on the only slot, a well-behaved one.
+void CheckHostile(const Up& up, const std::string& task, const std::string& hostile,
+                  const std::string& good) {
+  const Expectation expectation = ReadExpectation(hostile);
+  std::vector<std::string> command = {"eval", task, hostile, good, "--json"};
+  std::vector<std::string> policy = {"timed_ms_max=50", "compile_timeout_ms=20000",
+                                     "load_timeout_ms=20000"};
+  policy.insert(policy.end(), expectation.policy.begin(), expectation.policy.end());
+  for (const std::string& assignment : policy)
+    command.insert(command.end(), {"--set", assignment});
+  const auto outcome = up.Client(command)->Finish();
+  INFO(hostile << "\n" << outcome.out << outcome.err);
+  std::map<std::string, v1::EvaluationRecord> records;  // by id: in the order of submission
+  for (const absl::string_view line : absl::StrSplit(outcome.out, '\n', absl::SkipEmpty())) {
+    v1::EvaluationRecord record;
+    REQUIRE(google::protobuf::util::JsonStringToMessage(std::string(line), &record).ok());
+    records[record.evaluation_id()] = record;
+  }
+  REQUIRE(records.size() == 2);
+  const v1::EvaluationRecord& first = records.begin()->second;
+  CHECK(std::vector<std::string>{VerdictOf(first)} == expectation.verdicts);
+  CHECK(VerdictOf(records.rbegin()->second) == "valid");
+  const v1::StageTimes& times = first.times();
+  const double taken = times.total_ms() - times.queued_compile_ms() - times.queued_run_ms();
+  CHECK(taken <= AllowedMs(first.policy()));
+}
+
 }  // namespace
 
 TEST_CASE("pike up: the examples end with the verdicts they announce, and are counted", "[cli]") {
   Up up({}, absl::StrCat(20'000 + ::getpid() % 10'000));
   up.WaitUntilReady();
-  CheckVerdicts(up, CandidatesIn(SourceDir() + "/examples/candidates"), "");
+  CheckVerdicts(up, CandidatesIn(SourceDir() + "/examples/candidates"));
   CheckMetrics(up);
   up.program().Signal(SIGTERM);
   CHECK(up.program().Finish().exit_code == 0);
 }
 
-TEST_CASE("pike up: hostile candidates end with the right verdict, the next one is fine", "[cli]") {
+// One service for all, since the next candidate on the same worker is half of what is checked.
+TEST_CASE("pike up: hostile candidates end rightly and in time, and the next one is fine",
+          "[cli]") {
   const std::string folder = SourceDir() + "/tests/integration/hostile";
-  Up up;
+  const std::string good = folder + "/good/well_behaved.py";
+  Up up({"--gpu-slots", "1", "--compile-slots", "1"});
   up.WaitUntilReady();
-  for (const std::string& path : CandidatesIn(folder))
-    CheckVerdicts(up, {path}, folder + "/task.py");
+  for (const std::string& path : CandidatesIn(folder)) {
+    if (path != good)
+      CheckHostile(up, folder + "/task.py", path, good);
+  }
   up.program().Signal(SIGTERM);
   CHECK(up.program().Finish().exit_code == 0);
 }

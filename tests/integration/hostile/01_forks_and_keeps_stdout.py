@@ -1,5 +1,5 @@
 # expect: runtime_error
-# policy: first_call_timeout_ms=20000
+# policy: first_call_timeout_ms=10000
 """Leaves a grandchild in its own session that keeps standard output open, then dies in its call."""
 import os
 import time

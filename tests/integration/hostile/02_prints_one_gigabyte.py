@@ -1,5 +1,5 @@
 # expect: valid
-# policy: first_call_timeout_ms=60000
+# policy: first_call_timeout_ms=30000
 """Prints 1 GB in its first call, then is right: nobody keeps the text, nobody waits for it for ever."""
 import os
 

@@ -1,5 +1,5 @@
-# expect: runtime_error, out_of_memory
-# policy: first_call_timeout_ms=60000
+# expect: runtime_error
+# policy: first_call_timeout_ms=30000 memory_bytes_max=8589934592
 """Writes files of 1 GB wherever it can, then gives up: its temporary folder is small."""
 import os
 

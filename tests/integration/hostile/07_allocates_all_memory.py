@@ -1,5 +1,5 @@
 # expect: out_of_memory
-# policy: memory_bytes_max=2147483648 first_call_timeout_ms=60000
+# policy: memory_bytes_max=2147483648 first_call_timeout_ms=30000
 """Takes memory in several processes at once until there is none."""
 import os
 
