@@ -68,7 +68,6 @@ class Mailbox {
     MutexLock lock(&mutex_);
     return items_.size();
   }
-  size_t capacity() const { return capacity_; }
 
  private:
   const size_t capacity_;

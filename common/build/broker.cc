@@ -117,11 +117,6 @@ class Broker::Queue {
     return Wait(build, call, is_joined);
   }
 
-  size_t running() const {
-    MutexLock lock(&mutex_);
-    return in_flight_.size() - std::min(in_flight_.size(), waiting_.size());
-  }
-
  private:
   absl::StatusOr<BuildOutcome> Wait(const std::shared_ptr<InFlight>& build, const BuildCall& call,
                                     bool is_joined) {
@@ -302,10 +297,6 @@ absl::Status Broker::Prefetch(const std::string& key, const std::string& sha256)
     return absl::DataLossError(absl::StrCat("artifact ", sha256, " has other bytes"));
   queue_->cache()->Put(key, Artifact(sha256, std::move(bytes)));
   return absl::OkStatus();
-}
-
-size_t Broker::running() const {
-  return queue_->running();
 }
 
 size_t DefaultBuildSlots(uint64_t bytes_per_build) {

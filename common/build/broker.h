@@ -68,9 +68,6 @@ class Broker {
   // has no such artifact.
   absl::Status Prefetch(const std::string& key, const std::string& sha256);
 
-  // Builds that run now.
-  size_t running() const;
-
  private:
   class Queue;
   Broker(BrokerOptions options, ArtifactStore* store, std::unique_ptr<Queue> queue);

@@ -129,10 +129,6 @@ class WorkerClient::Loop {
     MutexLock lock(&mutex_);
     return session_id_;
   }
-  size_t held_leases() const {
-    MutexLock lock(&mutex_);
-    return held_leases_;
-  }
 
   absl::Status end_status() const {
     MutexLock lock(&mutex_);
@@ -309,7 +305,6 @@ class WorkerClient::Loop {
       last_disconnect_.clear();
     }
     session_id_ = id;
-    held_leases_ = session_.held_leases();
   }
 
   const std::unique_ptr<v1::Worker::Stub> stub_;
@@ -330,7 +325,6 @@ class WorkerClient::Loop {
   mutable CondVar changed_;
   grpc::ClientContext* stream_context_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::string session_id_ ABSL_GUARDED_BY(mutex_);
-  size_t held_leases_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_status_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_request_id_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -361,9 +355,6 @@ absl::StatusOr<v1::BuildReply> WorkerClient::RequestBuild(v1::BuildRequest reque
 }
 std::string WorkerClient::session_id() const {
   return loop_->session_id();
-}
-size_t WorkerClient::held_leases() const {
-  return loop_->held_leases();
 }
 void WorkerClient::Drain(const std::string& reason) {
   loop_->Post(DrainAsked{reason});

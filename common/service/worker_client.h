@@ -51,8 +51,6 @@ class WorkerClient {
 
   // Id of the open session, empty if there is none.
   std::string session_id() const;
-  // Leases that run or whose result is not acknowledged.
-  size_t held_leases() const;
 
   // Takes no more leases; on_ended comes once the held ones are reported.
   void Drain(const std::string& reason);

@@ -63,11 +63,6 @@ void LeaseSlots::Cancel(const service::LeaseKey& key) {
   source.request_stop();
 }
 
-size_t LeaseSlots::busy() const {
-  MutexLock lock(&mutex_);
-  return busy_;
-}
-
 void LeaseSlots::RunSlot() {
   while (true) {
     std::vector<v1::Lease> batch = waiting_.TakeBatch(1, MonoTime::max());
@@ -78,7 +73,6 @@ void LeaseSlots::RunSlot() {
     {
       MutexLock lock(&mutex_);
       stop = held_.at(KeyOf(lease)).get_token();
-      ++busy_;
     }
     v1::LeaseResult result;
     if (!stop.stop_requested())
@@ -87,7 +81,6 @@ void LeaseSlots::RunSlot() {
     {
       MutexLock lock(&mutex_);
       held_.erase(KeyOf(lease));
-      --busy_;
     }
     if (is_wanted)
       finish_(std::move(result));

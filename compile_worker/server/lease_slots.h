@@ -32,17 +32,14 @@ class LeaseSlots {
   // Stops a lease that waits or runs; unknown ones are ignored.
   void Cancel(const service::LeaseKey& key);
 
-  size_t busy() const;
-
  private:
   void RunSlot();
 
   const Run run_;
   const Finish finish_;
   Mailbox<v1::Lease> waiting_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   std::map<service::LeaseKey, std::stop_source> held_ ABSL_GUARDED_BY(mutex_);
-  size_t busy_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::jthread> threads_;  // last: they end before what they use
 };
 

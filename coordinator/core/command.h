@@ -27,8 +27,7 @@ enum class Refusal {
   kAlreadyExists,
   kFailedPrecondition,
   kResourceExhausted,
-  kPermissionDenied,
-  kNotFound
+  kPermissionDenied
 };
 struct AnswerSubmit {
   RequestId request;

@@ -43,7 +43,6 @@ class LeaseTable {
   // The live leases of one worker, by id.
   std::vector<LeaseId> OfWorker(const WorkerId& id) const;
   size_t Count(LeaseKind kind) const { return count_.at(static_cast<size_t>(kind)); }
-  const std::map<LeaseId, Lease>& all() const { return leases_; }
 
   DeadlineIndex<LeaseId>& deadlines() { return deadlines_; }
   const DeadlineIndex<LeaseId>& deadlines() const { return deadlines_; }

@@ -266,8 +266,6 @@ absl::Status ToStatus(Refusal refusal, const std::string& message) {
       return absl::ResourceExhaustedError(message);
     case Refusal::kPermissionDenied:
       return absl::PermissionDeniedError(message);
-    case Refusal::kNotFound:
-      return absl::NotFoundError(message);
     case Refusal::kNone:
       break;
   }

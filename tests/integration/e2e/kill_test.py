@@ -20,11 +20,12 @@ class KillTest(unittest.TestCase):
         self.addCleanup(self.service.__exit__, None, None, None)
 
     def kill_once(self, stage, find):
-        """Evaluates, and kills what `find` names when progress first shows `stage`."""
+        """Evaluates, kills what `find` names when progress first shows `stage`, returns the record."""
         killed = []
 
         def on_line(line):
-            if not killed and stage in line:
+            # "queued (compile)" is not yet "compile".
+            if not killed and stage in line and f"({stage})" not in line:
                 victims = find()
                 self.assertTrue(victims, f"nothing to kill at {stage!r}: {line!r}")
                 for pid in victims:
@@ -36,6 +37,11 @@ class KillTest(unittest.TestCase):
         self.assertEqual(verdict(record), "valid", record["verdict"])
         self.check_library(record)
         self.check_unlocked()
+        return record
+
+    def check_repeated(self, record):
+        """The kill ended an attempt, which the verdict tells of."""
+        self.assertTrue(record["verdict"]["evidence"].get("earlierAttempts"), record["verdict"])
 
     def check_library(self, record):
         """The library holds this evaluation once, with the same verdict."""
@@ -54,19 +60,31 @@ class KillTest(unittest.TestCase):
                 fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if somebody holds it
 
     def test_coordinator(self):
-        self.kill_once("verify", lambda: self.service.processes(name="pike-coordinator"))
+        before = self.service.processes(name="pike-coordinator")
+        record = self.kill_once("verify", lambda: before)
+        # Another process, and the lease of before: nothing was done twice.
+        after = self.service.processes(name="pike-coordinator")
+        self.assertEqual(len(after), 1)
+        self.assertNotEqual(before, after)
+        self.assertEqual(record["attempt"], 1)
+        self.assertNotIn("earlierAttempts", record["verdict"]["evidence"])
 
     def test_compile_worker(self):
-        self.kill_once("compile", lambda: self.service.processes(name="pike-compile-worker"))
+        self.check_repeated(self.kill_once(
+            "compile", lambda: self.service.processes(name="pike-compile-worker")))
 
     def test_gpu_worker(self):
-        self.kill_once("measure", lambda: self.service.processes(name="pike-gpu-worker"))
+        self.check_repeated(self.kill_once(
+            "measure", lambda: self.service.processes(name="pike-gpu-worker")))
 
     def test_judge(self):
-        self.kill_once("measure", lambda: self.service.processes(argument="judge_main.py")[-1:])
+        # Idle ones, too: which one is at work cannot be seen from outside.
+        self.check_repeated(self.kill_once(
+            "measure", lambda: self.service.processes(argument="judge_main.py")))
 
     def test_runner(self):
-        self.kill_once("measure", lambda: self.service.processes(name="pike_slow"))
+        self.check_repeated(self.kill_once(
+            "measure", lambda: self.service.processes(name="pike_slow")))
 
 
 if __name__ == "__main__":

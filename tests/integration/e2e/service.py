@@ -98,10 +98,9 @@ class Lines:
 class Service:
     """`pike up` with its own runtime and state folders. Use as a context manager."""
 
-    def __init__(self, *flags, store=None, ready_timeout_s=180):
-        self._own_store = store is None
+    def __init__(self, *flags, ready_timeout_s=180):
         self.folder = tempfile.mkdtemp(prefix="pike_e2e.")
-        self.store = store or os.path.join(self.folder, "store")
+        self.store = os.path.join(self.folder, "store")
         self.runtime = os.path.join(self.folder, "run")
         os.mkdir(self.runtime, 0o700)
         self.env = dict(os.environ, PIKE_RUNTIME_DIR=self.runtime, NO_COLOR="1")
