@@ -96,7 +96,9 @@ class Broker::Queue {
     std::shared_ptr<InFlight> build;
     {
       MutexLock lock(&mutex_);
-      const auto it = in_flight_.find(key);
+      // Who has another deadline must not fail by this one.
+      const FlightKey flight{key, call.build_timeout};
+      const auto it = in_flight_.find(flight);
       is_joined = it != in_flight_.end();
       if (is_joined) {
         build = it->second;
@@ -108,7 +110,7 @@ class Broker::Queue {
         build->arch = call.arch;
         build->request = request;
         build->build_timeout = call.build_timeout;
-        in_flight_[key] = build;
+        in_flight_[flight] = build;
         waiting_.push_back(build);
       }
       ++build->waiters;
@@ -118,6 +120,8 @@ class Broker::Queue {
   }
 
  private:
+  using FlightKey = std::pair<std::string, std::chrono::milliseconds>;
+
   absl::StatusOr<BuildOutcome> Wait(const std::shared_ptr<InFlight>& build, const BuildCall& call,
                                     bool is_joined) {
     const std::stop_callback wake(call.stop, [this] {
@@ -161,7 +165,7 @@ class Broker::Queue {
   }
 
   void Erase(const std::shared_ptr<InFlight>& build) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const auto it = in_flight_.find(build->key);
+    const auto it = in_flight_.find(FlightKey{build->key, build->build_timeout});
     if (it != in_flight_.end() && it->second == build)
       in_flight_.erase(it);
   }
@@ -223,7 +227,7 @@ class Broker::Queue {
 
   mutable Mutex mutex_;
   CondVar changed_;
-  std::map<std::string, std::shared_ptr<InFlight>> in_flight_ ABSL_GUARDED_BY(mutex_);
+  std::map<FlightKey, std::shared_ptr<InFlight>> in_flight_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::shared_ptr<InFlight>> waiting_ ABSL_GUARDED_BY(mutex_);
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;  // last: they end before what they use

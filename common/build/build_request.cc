@@ -9,6 +9,7 @@
 
 #include "common/base/digest.h"
 #include "common/base/status_macros.h"
+#include "common/build/build_plan.h"
 
 namespace pike::build {
 namespace {
@@ -49,6 +50,10 @@ absl::Status CheckFiles(const std::vector<BuildFile>& files, std::set<std::strin
       return absl::InvalidArgumentError("a source file has a name that is not allowed");
     if (!names->insert(file.name).second)
       return absl::InvalidArgumentError(absl::StrCat("two source files named ", file.name));
+    const std::string root = file.name.substr(0, file.name.find('/'));
+    if (root == "obj" || root == "out")
+      return absl::InvalidArgumentError(
+          absl::StrCat(file.name, ": this folder is the build's own"));
     if (file.contents.size() > kBuildFileBytesMax) {
       return absl::InvalidArgumentError(
           absl::StrCat(file.name, " is larger than ", kBuildFileBytesMax, " bytes"));
@@ -58,14 +63,28 @@ absl::Status CheckFiles(const std::vector<BuildFile>& files, std::set<std::strin
   return absl::OkStatus();
 }
 
+// A name that is a file and a folder of others could not be laid out.
+absl::Status CheckFolders(const std::set<std::string>& names) {
+  for (const std::string& name : names) {
+    for (size_t slash = name.find('/'); slash != std::string::npos;
+         slash = name.find('/', slash + 1)) {
+      if (names.contains(name.substr(0, slash)))
+        return absl::InvalidArgumentError(
+            absl::StrCat(name.substr(0, slash), " is a source file and a folder of others"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFlags(absl::string_view what, const std::vector<std::string>& flags,
-                        size_t* bytes) {
+                        size_t* bytes, size_t* words) {
   if (flags.size() > kBuildFlagsMax)
     return absl::InvalidArgumentError(absl::StrCat("more than ", kBuildFlagsMax, " ", what));
   for (const std::string& flag : flags) {
     if (flag.size() > kBuildFlagBytesMax || flag.find('\0') != std::string::npos)
       return absl::InvalidArgumentError(absl::StrCat("one of the ", what, " is not allowed"));
     *bytes += flag.size();
+    *words += SplitShellWords(flag).size();
   }
   return absl::OkStatus();
 }
@@ -171,10 +190,17 @@ absl::Status CheckBuildRequest(const BuildRequest& request) {
   size_t bytes = 0;
   RETURN_IF_ERROR(CheckFiles(request.sources, &names, &bytes));
   RETURN_IF_ERROR(CheckFiles(request.headers, &names, &bytes));
-  RETURN_IF_ERROR(CheckFlags("compiler flags", request.cflags, &bytes));
-  RETURN_IF_ERROR(CheckFlags("CUDA compiler flags", request.cuda_cflags, &bytes));
-  RETURN_IF_ERROR(CheckFlags("linker flags", request.ldflags, &bytes));
-  RETURN_IF_ERROR(CheckFlags("include paths", request.include_paths, &bytes));
+  RETURN_IF_ERROR(CheckFolders(names));
+  size_t flag_bytes = 0;
+  size_t words = 0;
+  RETURN_IF_ERROR(CheckFlags("compiler flags", request.cflags, &flag_bytes, &words));
+  RETURN_IF_ERROR(CheckFlags("CUDA compiler flags", request.cuda_cflags, &flag_bytes, &words));
+  RETURN_IF_ERROR(CheckFlags("linker flags", request.ldflags, &flag_bytes, &words));
+  RETURN_IF_ERROR(CheckFlags("include paths", request.include_paths, &flag_bytes, &words));
+  if (flag_bytes > kBuildFlagsBytesMax || words > kBuildFlagWordsMax)
+    return absl::InvalidArgumentError(absl::StrCat("more than ", kBuildFlagsBytesMax, " bytes or ",
+                                                   kBuildFlagWordsMax, " words of flags"));
+  bytes += flag_bytes;
   if (bytes > kBuildRequestBytesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("sources and flags are larger than ", kBuildRequestBytesMax, " bytes"));

@@ -46,6 +46,8 @@ inline constexpr size_t kBuildFileBytesMax = 1 << 20;     // each
 inline constexpr size_t kBuildRequestBytesMax = 4 << 20;  // all files and flags together
 inline constexpr size_t kBuildFlagsMax = 256;             // of each kind
 inline constexpr size_t kBuildFlagBytesMax = 4096;        // each
+inline constexpr size_t kBuildFlagsBytesMax = 64 << 10;   // all of them: they are one command line
+inline constexpr size_t kBuildFlagWordsMax = 2048;        // the same, split as a shell would
 
 // InvalidArgument, with a line for the candidate, if a bound or rule above is broken.
 absl::Status CheckBuildRequest(const BuildRequest& request);

@@ -26,13 +26,15 @@ namespace {
 
 constexpr char kWorkFolder[] = "/build";
 constexpr int kResultFd = 5;
-constexpr int kCannotExecute = 126;
-constexpr int kNotFound = 127;
+constexpr int kStartedFd = 6;
 constexpr int64_t kWorkBytesMax = int64_t{2} << 30;
+constexpr size_t kSignBytesMax = 16;
 
-// Runs the tool, then hands its output over by a descriptor; the status is the tool's own.
+// Says that the tool can be run, runs it, then hands its output over by a descriptor. From then on
+// the status is the tool's own, whatever it is: a flag can make g++ end with any.
 constexpr char kScript[] =
-    "out=$1; shift; mkdir -p obj out && \"$@\" || exit $?; exec cat \"$out\" >&5";
+    "out=$1; shift; command -v \"$1\" >/dev/null || exit 127; echo >&6; "
+    "mkdir -p obj out && \"$@\" 6>&- || exit $?; exec cat \"$out\" >&5 6>&-";
 
 bool IsInside(const std::string& path, const std::string& folder) {
   return path == folder || absl::StartsWith(path, absl::StrCat(folder, "/"));
@@ -51,12 +53,21 @@ std::vector<std::string> CandidateFiles(const BuildRequest& request) {
   return names;
 }
 
-BuildProduct Refused(std::string message) {
+std::shared_ptr<const BuildFailure> Refusal(std::string message) {
   auto failure = std::make_shared<BuildFailure>();
   failure->kind = BuildFailureKind::kRefused;
   failure->tool = "broker";
   failure->first_error = std::move(message);
-  return BuildProduct{nullptr, std::move(failure), false};
+  return failure;
+}
+
+std::vector<sandbox::InsideFile> FilesOf(const BuildRequest& request) {
+  std::vector<sandbox::InsideFile> files;
+  for (const std::vector<BuildFile>* list : {&request.sources, &request.headers}) {
+    for (const BuildFile& file : *list)
+      files.push_back({absl::StrCat(kWorkFolder, "/", file.name), file.contents});
+  }
+  return files;
 }
 
 // Nothing if the tool succeeded.
@@ -116,10 +127,6 @@ sandbox::SandboxSpec LocalBuilder::SpecOf(const BuildJob& job) const {
   }
   for (const std::string& folder : ToolchainFolders(paths, job.request.with_cuda))
     spec.read_only_binds.push_back({folder, folder});
-  for (const BuildFile& file : job.request.sources)
-    spec.files.push_back({absl::StrCat(kWorkFolder, "/", file.name), file.contents});
-  for (const BuildFile& file : job.request.headers)
-    spec.files.push_back({absl::StrCat(kWorkFolder, "/", file.name), file.contents});
   spec.limits.memory_bytes_max = options_.memory_bytes_max;
   spec.limits.file_bytes_max = static_cast<int64_t>(options_.artifact_bytes_max) * 2;
   spec.limits.processes_max = 256;
@@ -131,17 +138,16 @@ sandbox::SandboxSpec LocalBuilder::SpecOf(const BuildJob& job) const {
 
 absl::StatusOr<LocalBuilder::StepResult> LocalBuilder::Run(const BuildJob& job,
                                                            const BuildStep& step,
-                                                           const std::vector<BuildFile>& objects,
+                                                           std::vector<sandbox::InsideFile> files,
                                                            const std::string& output,
                                                            const std::stop_token& stop) {
   ASSIGN_OR_RETURN(const sandbox::ResultFile result, sandbox::ResultFile::Create());
+  ASSIGN_OR_RETURN(const sandbox::ResultFile started, sandbox::ResultFile::Create());
   sandbox::SandboxSpec spec = SpecOf(job);
   spec.argv = {"/bin/sh", "-c", kScript, "sh", output};
   spec.argv.insert(spec.argv.end(), step.argv.begin(), step.argv.end());
-  // Only the link reads objects; beside them nothing can be written.
-  for (const BuildFile& object : step.source.empty() ? objects : std::vector<BuildFile>())
-    spec.files.push_back({absl::StrCat(kWorkFolder, "/", object.name), object.contents});
-  spec.fds.push_back({result.fd(), kResultFd});
+  spec.files = std::move(files);
+  spec.fds = {{result.fd(), kResultFd}, {started.fd(), kStartedFd}};
 
   ASSIGN_OR_RETURN(const std::unique_ptr<sandbox::Sandbox> sandbox, host_->Start(spec));
   sandbox::Exit exit;
@@ -151,13 +157,24 @@ absl::StatusOr<LocalBuilder::StepResult> LocalBuilder::Run(const BuildJob& job,
   }
   if (stop.stop_requested())
     return absl::CancelledError("the build is not wanted any more");
-  if (exit.status == kCannotExecute || exit.status == kNotFound)  // no compiler ends so
-    return absl::UnavailableError(absl::StrCat("build sandbox: ", sandbox->Stderr().Text()));
+  const absl::StatusOr<std::string> sign = started.Read(kSignBytesMax);
+  const bool is_started = sign.ok() ? !sign->empty() : absl::IsResourceExhausted(sign.status());
+  if (!is_started && !exit.is_timed_out)
+    return absl::UnavailableError(
+        absl::StrCat("build sandbox: ", exit.Text(), ": ", sandbox->Stderr().Text()));
+  if (exit.is_host_full && !exit.is_success())
+    return absl::UnavailableError("this machine ran out of memory during a build");
   StepResult step_result;
   step_result.failure = FailureOf(exit, *sandbox, job, step);
-  if (step_result.failure == nullptr) {
-    ASSIGN_OR_RETURN(step_result.output, result.Read(options_.artifact_bytes_max));
-  }
+  if (step_result.failure != nullptr)
+    return step_result;
+  absl::StatusOr<std::string> bytes = result.Read(options_.artifact_bytes_max);
+  if (absl::IsResourceExhausted(bytes.status()))
+    step_result.failure = Refusal("the build's output is larger than allowed");
+  else if (!bytes.ok())
+    return bytes.status();
+  else
+    step_result.output = *std::move(bytes);
   return step_result;
 }
 
@@ -168,23 +185,27 @@ absl::StatusOr<BuildProduct> LocalBuilder::Build(const BuildJob& job, std::stop_
   if (job.request.with_cuda && !toolchain.can_build_cuda())
     return absl::FailedPreconditionError("this worker has no nvcc");
   const BuildPlan plan = MakeBuildPlan(job.request, toolchain.paths, job.arch);
-  std::vector<BuildFile> objects;
+  std::vector<sandbox::InsideFile> objects;
+  size_t object_bytes = 0;
   for (const BuildStep& step : plan.steps) {
     const bool is_link = step.source.empty();
     const std::string& output = is_link ? plan.output : step.argv.back();
-    absl::StatusOr<StepResult> result = Run(job, step, objects, output, stop);
-    if (absl::IsResourceExhausted(result.status()))
-      return Refused("the build's output is larger than allowed");
-    RETURN_IF_ERROR(result.status());
-    if (result->failure != nullptr)
-      return BuildProduct{nullptr, std::move(result->failure), false};
+    // The link reads objects only, and nobody else does.
+    ASSIGN_OR_RETURN(
+        StepResult result,
+        Run(job, step, is_link ? std::move(objects) : FilesOf(job.request), output, stop));
+    if (result.failure != nullptr)
+      return BuildProduct{nullptr, std::move(result.failure), false};
     if (is_link) {
-      std::string sha256 = Sha256Hex(result->output);
+      std::string sha256 = Sha256Hex(result.output);
       return BuildProduct{
-          std::make_shared<const Artifact>(std::move(sha256), std::move(result->output)), nullptr,
+          std::make_shared<const Artifact>(std::move(sha256), std::move(result.output)), nullptr,
           false};
     }
-    objects.push_back({output, std::move(result->output)});
+    object_bytes += result.output.size();
+    if (object_bytes > options_.object_bytes_max)
+      return BuildProduct{nullptr, Refusal("the build's objects are larger than allowed"), false};
+    objects.push_back({absl::StrCat(kWorkFolder, "/", output), std::move(result.output)});
   }
   return absl::InternalError("a build plan without a link step");
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <absl/status/statusor.h>
 
@@ -12,6 +13,7 @@
 
 namespace pike::sandbox {
 class SandboxHost;
+struct InsideFile;
 struct SandboxSpec;
 }  // namespace pike::sandbox
 
@@ -20,7 +22,8 @@ namespace pike::build {
 struct LocalBuilderOptions {
   ProbedToolchain toolchain;
   int64_t memory_bytes_max = int64_t{6} << 30;    // of one build; above it the build is ended
-  size_t artifact_bytes_max = size_t{256} << 20;  // larger artifacts are refused
+  size_t artifact_bytes_max = size_t{256} << 20;  // larger artifacts and objects are refused
+  size_t object_bytes_max = size_t{512} << 20;    // of all objects, which lie in our memory
   size_t output_bytes_max = size_t{64} << 10;     // kept of a stream's start and of its end
   int nice = 5;
 };
@@ -40,7 +43,7 @@ class LocalBuilder : public Builder {
 
   sandbox::SandboxSpec SpecOf(const BuildJob& job) const;
   absl::StatusOr<StepResult> Run(const BuildJob& job, const BuildStep& step,
-                                 const std::vector<BuildFile>& objects, const std::string& output,
+                                 std::vector<sandbox::InsideFile> files, const std::string& output,
                                  const std::stop_token& stop);
 
   const LocalBuilderOptions options_;

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -45,9 +47,12 @@ class Cgroup {
   MemoryState Observe() const {
     const bool is_v2 = parent_->is_v2();
     const std::string counters = folder_ + (is_v2 ? "/memory.events" : "/memory.oom_control");
-    return {.peak_bytes =
-                ReadCgroupNumber(folder_ + (is_v2 ? "/memory.peak" : "/memory.max_usage_in_bytes")),
-            .is_limit_hit = ReadCgroupField(counters, "oom_kill").value_or(0) > 0};
+    MemoryState state = JudgeKills(
+        ReadCgroupField(counters, "oom_kill"),
+        is_v2 ? ReadCgroupField(counters, "oom") : ReadCgroupNumber(folder_ + "/memory.failcnt"));
+    state.peak_bytes =
+        ReadCgroupNumber(folder_ + (is_v2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
+    return state;
   }
 
  private:
@@ -185,6 +190,12 @@ std::vector<std::unique_ptr<CgroupFolder>> MakeFolders() {
 }
 
 }  // namespace
+
+MemoryState JudgeKills(std::optional<int64_t> oom_kills, std::optional<int64_t> limit_hits) {
+  const bool is_killed = oom_kills.value_or(0) > 0;
+  const bool is_at_limit = limit_hits.value_or(1) > 0;
+  return {.is_limit_hit = is_killed && is_at_limit, .is_host_full = is_killed && !is_at_limit};
+}
 
 std::unique_ptr<TreeLimiter> TreeLimiter::Create(bool is_without_cgroups) {
   return std::make_unique<TreeLimiterImpl>(

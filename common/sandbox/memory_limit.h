@@ -17,7 +17,12 @@ namespace pike::sandbox {
 struct MemoryState {
   std::optional<int64_t> peak_bytes = {};
   bool is_limit_hit = false;
+  bool is_host_full = false;  // killed for memory, but below the limit: the host had none left
 };
+
+// Tells the two apart. The kernel counts every kill in `oom_kills`, whoever ran out of memory, and
+// in `limit_hits` how often the sandbox met its own limit; unknown counters speak for the limit.
+MemoryState JudgeKills(std::optional<int64_t> oom_kills, std::optional<int64_t> limit_hits);
 
 // The limits of one sandbox that span its processes: memory and their number. Destroying it removes
 // what it made; its processes must be gone by then. Not thread-safe.

@@ -28,6 +28,7 @@ void WatchedTree::Observe() {
   if (now.peak_bytes)
     state_.peak_bytes = std::max(state_.peak_bytes.value_or(0), *now.peak_bytes);
   state_.is_limit_hit = state_.is_limit_hit || now.is_limit_hit;
+  state_.is_host_full = !state_.is_limit_hit && (state_.is_host_full || now.is_host_full);
 }
 
 void WatchedTree::Tick() {

@@ -87,6 +87,7 @@ Exit Sandbox::Impl::Finish(const ProcessEnd& end) {
   Exit exit{.is_killed = is_kill_asked_,
             .is_timed_out = is_timed_out_,
             .memory_limit_hit = memory.is_limit_hit,
+            .is_host_full = memory.is_host_full,
             .memory_peak_bytes = memory.peak_bytes,
             .wall_time = end.time - launched.start_time,
             .cpu_time = end.cpu_time};

@@ -41,6 +41,7 @@ struct Exit {
   bool is_killed = false;     // by Kill(), WaitOrKill() or the destructor
   bool is_timed_out = false;  // WaitOrKill()'s deadline passed
   bool memory_limit_hit = false;
+  bool is_host_full = false;  // killed since the host had no memory left, below its own limit
   std::optional<int64_t> memory_peak_bytes = {};  // page cache included where a cgroup counts
   std::chrono::nanoseconds wall_time{};
   std::chrono::nanoseconds cpu_time{};  // of all processes; incomplete after a kill

@@ -292,6 +292,50 @@ TEST_CASE("LocalBuilder: a compiler that eats memory is ended by its limit, not 
   CHECK(product->failure->kind != BuildFailureKind::kTimeout);
 }
 
+TEST_CASE("LocalBuilder: whatever status a flag makes the compiler end with is its own") {
+  Fixture fixture;
+  const std::string status = GENERATE("126", "127", "137");
+  const absl::StatusOr<BuildOutcome> outcome = fixture.Build(
+      "int a;", {"-pass-exit-codes", "-wrapper", absl::StrCat("sh,-c,'exit ", status, "'")});
+  INFO(outcome.status().ToString());
+  REQUIRE(outcome.ok());
+  REQUIRE(outcome->failure != nullptr);
+  CHECK(outcome->failure->kind == BuildFailureKind::kCompileError);
+}
+
+TEST_CASE("LocalBuilder: many sources with many headers are linked") {
+  Fixture fixture;
+  BuildRequest request;
+  request.name = "ext";
+  for (int i = 0; i < 22; ++i) {
+    request.sources.push_back({absl::StrCat("s", i, ".cpp"), absl::StrCat("int a", i, ";")});
+    request.headers.push_back({absl::StrCat("h", i, ".h"), ""});
+  }
+  const absl::StatusOr<BuildOutcome> outcome = fixture.broker->Build(request, fixture.Call());
+  INFO(outcome.status().ToString());
+  REQUIRE(outcome.ok());
+  CHECK(outcome->artifact != nullptr);
+}
+
+TEST_CASE("LocalBuilder: objects larger than allowed in sum are the candidate's failure") {
+  Fixture fixture;
+  LocalBuilderOptions options = Options(fixture.toolchain);
+  options.object_bytes_max = size_t{3} << 20;
+  LocalBuilder small(options, fixture.host.get());
+  BuildJob job;
+  job.request.name = "ext";
+  for (const char* name : {"a", "b"})
+    job.request.sources.push_back(
+        {absl::StrCat(name, ".cpp"), absl::StrCat("char ", name, "[2000000] = {1};")});
+  job.arch = "cpu";
+  job.deadline = MonoNow() + kPatience;
+  const absl::StatusOr<BuildProduct> product = small.Build(job, {});
+  INFO(product.status().ToString());
+  REQUIRE(product.ok());
+  REQUIRE(product->failure != nullptr);
+  CHECK(product->failure->kind == BuildFailureKind::kRefused);
+}
+
 TEST_CASE("LocalBuilder: identical builds in flight run the compiler once") {
   Fixture fixture;
   {

@@ -144,6 +144,24 @@ TEST_CASE("Broker: identical builds in flight are one build") {
   CHECK(built == 1);
 }
 
+TEST_CASE("Broker: nobody joins a build that has another deadline than theirs") {
+  Fixture fixture;
+  fixture.broker = fixture.NewBroker(2, 4);
+  fixture.builder.Hold();
+  {
+    std::vector<std::jthread> threads;
+    for (const int ms : {100, 60'000}) {
+      BuildCall call = Call();
+      call.build_timeout = std::chrono::milliseconds(ms);
+      threads.emplace_back(
+          [&fixture, call] { CHECK(fixture.broker->Build(Request("same"), call).ok()); });
+    }
+    fixture.builder.WaitForStarted(2);
+    fixture.builder.LetGo();
+  }
+  CHECK(fixture.builder.started() == 2);
+}
+
 TEST_CASE("Broker: a failure is a value and is not kept") {
   Fixture fixture;
   const absl::StatusOr<BuildOutcome> outcome = fixture.broker->Build(Request("broken"), Call());

@@ -88,6 +88,34 @@ TEST_CASE("BuildRequest: bounds hold") {
   CHECK_FALSE(CheckBuildRequest(request).ok());
 }
 
+TEST_CASE("BuildRequest: what could not be put on one command line is refused") {
+  BuildRequest request = Example();
+  request.cflags.assign(kBuildFlagsMax, std::string(kBuildFlagBytesMax / 2, 'x'));
+  CHECK_FALSE(CheckBuildRequest(request).ok());
+  std::string words;
+  for (size_t i = 0; i < kBuildFlagBytesMax / 4; ++i)
+    words += "a ";
+  request.cflags.assign(4, words);
+  CHECK_FALSE(CheckBuildRequest(request).ok());
+  request.cflags = {words};
+  CHECK(CheckBuildRequest(request).ok());
+}
+
+TEST_CASE("BuildRequest: files that could not be laid out are refused") {
+  const auto is_good = [](std::vector<std::string> names) {
+    BuildRequest request = Example();
+    request.headers.clear();
+    for (const std::string& name : names)
+      request.headers.push_back({name, ""});
+    return CheckBuildRequest(request).ok();
+  };
+  CHECK(is_good({"a/b.h", "a/c.h", "a.h", "out.h"}));
+  CHECK_FALSE(is_good({"a", "a/b.h"}));
+  CHECK_FALSE(is_good({"a/b/c/d.h", "a/b"}));
+  CHECK_FALSE(is_good({"obj"}));
+  CHECK_FALSE(is_good({"out/x.h"}));
+}
+
 TEST_CASE("BuildKey: every byte, flag, the name, the toolchain and the architecture count") {
   const std::string key = BuildKey(Example(), "toolchain", "sm_90a");
   CHECK(key == BuildKey(Example(), "toolchain", "sm_90a"));
