@@ -15,34 +15,32 @@ NOT_PYTHON = 3
 NO_ENTRY = 4
 # With one of these a name can be bound in ways that only running the file would show.
 DYNAMIC = {"exec", "globals", "locals", "vars", "setattr", "__dict__", "modules"}
-
-
-def bound_names(statements):
-    """Yields the names that module-level statements bind, "*" where they cannot be told."""
-    for statement in statements:
-        if isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield statement.name
-            continue
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            for alias in statement.names:
-                yield alias.asname or alias.name
-            continue
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                yield node.id
-        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            for inner in getattr(statement, field, []):
-                yield from bound_names([inner] if isinstance(inner, ast.stmt) else inner.body)
+# "*": of an import; __getattr__: a module may make up its names.
+MAY_DEFINE = ENTRIES | DYNAMIC | {"*", "__getattr__"}
 
 
 def may_define_entry(tree):
-    names = set(bound_names(tree.body))
-    if names & (ENTRIES | {"*"}):
-        return True
+    """One pass without recursion: a source may be nested as deep and be as long as it likes.
+
+    Only a name that is bound nowhere is missing for certain. Where it is bound (a function may
+    declare it global) is for the import to find out.
+    """
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in DYNAMIC:
-            return True
-        if isinstance(node, ast.Attribute) and node.attr in DYNAMIC:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            names = (node.name,)
+        elif isinstance(node, ast.alias):
+            names = (node.asname or node.name.partition(".")[0],)
+        elif isinstance(node, ast.Name):
+            names = (node.id,) if isinstance(node.ctx, ast.Store) or node.id in DYNAMIC else ()
+        elif isinstance(node, ast.Attribute):
+            names = (node.attr,) if node.attr in DYNAMIC else ()
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+            names = (node.name,)
+        elif isinstance(node, ast.MatchMapping):
+            names = (node.rest,)
+        else:
+            continue
+        if not MAY_DEFINE.isdisjoint(names):
             return True
     return False
 

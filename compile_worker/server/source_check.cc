@@ -6,8 +6,10 @@
 #include <absl/strings/str_cat.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/run_on_stop.h"
 #include "common/base/status_macros.h"
+#include "common/base/text.h"
 #include "common/build/local_builder.h"
 #include "common/sandbox/sandbox.h"
 #include "common/sandbox/sandbox_host.h"
@@ -58,7 +60,7 @@ absl::StatusOr<std::optional<ImportFacts>> SourceCheck::Check(const std::string&
   if (stop.stop_requested())
     return absl::CancelledError("the lease was cancelled");
   if (exit.is_timed_out)
-    return absl::DeadlineExceededError("the source could not be parsed in time");
+    return std::optional<ImportFacts>();  // no opinion: the import decides
   const std::string reason = sandbox->Stdout().Text();
   if (exit.memory_limit_hit || exit.signal != 0)
     return Unparsable(ImportReport::kNotPython, "ParserDied", exit.Text());
@@ -67,8 +69,8 @@ absl::StatusOr<std::optional<ImportFacts>> SourceCheck::Check(const std::string&
   if (exit.status == kNoEntry)
     return Unparsable(ImportReport::kNoEntry, "", reason);
   if (exit.status != 0)
-    return absl::UnavailableError(
-        absl::StrCat("source check: ", exit.Text(), ": ", sandbox->Stderr().Text()));
+    LogWarning(absl::StrCat("source check: ", exit.Text(), ": ",
+                            EscapeLine(sandbox->Stderr().Text().substr(0, 500))));
   return std::optional<ImportFacts>();
 }
 
