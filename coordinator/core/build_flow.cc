@@ -70,28 +70,30 @@ void BuildFlow::FailAttempt(const Lease& lease, RetryReason reason, absl::string
 void BuildFlow::EndUnserved(uint64_t number) {
   const Build* build = state_.builds.Find(number);
   PIKE_CHECK(build != nullptr);
-  if (build->lease.has_value())
-    state_.RevokeLease(*build->lease);
+  RevokeLease(number);
   Reply(number, "",
         absl::StrCat("no compile worker finished the build in time",
                      build->last_failure.empty() ? "" : "; ", build->last_failure));
 }
 
 void BuildFlow::DropRun(LeaseId run_lease) {
-  for (const uint64_t number : state_.builds.OfRunLease(run_lease))
-    Drop(number);
+  for (const uint64_t number : state_.builds.OfRunLease(run_lease)) {
+    RevokeLease(number);
+    Reply(number, "", "the run that asked for the build is over");
+  }
 }
 
 void BuildFlow::DropSession(const SessionId& session) {
-  for (const uint64_t number : state_.builds.OfSession(session))
-    Drop(number);
+  for (const uint64_t number : state_.builds.OfSession(session)) {
+    RevokeLease(number);
+    state_.builds.Remove(number);
+  }
 }
 
-void BuildFlow::Drop(uint64_t number) {
+void BuildFlow::RevokeLease(uint64_t number) {
   const Build* build = state_.builds.Find(number);
   if (build->lease.has_value())
     state_.RevokeLease(*build->lease);
-  state_.builds.Remove(number);
 }
 
 void BuildFlow::Reply(uint64_t number, const std::string& build_payload,

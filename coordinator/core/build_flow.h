@@ -24,12 +24,14 @@ class BuildFlow {
   // The build's time is over.
   void EndUnserved(uint64_t number);
 
-  // The asker is gone: its builds stop without a reply.
+  // The run that asked is over: its builds stop. The worker is told, for another run of it may have
+  // joined such a build.
   void DropRun(LeaseId run_lease);
+  // The session is over: its builds stop, and nobody can be told.
   void DropSession(const SessionId& session);
 
  private:
-  void Drop(uint64_t number);
+  void RevokeLease(uint64_t number);
   void Reply(uint64_t number, const std::string& build_payload, const std::string& infra_error);
 
   State& state_;

@@ -211,6 +211,7 @@ LoadView Core::Load() const {
   load.leases_build = count(LeaseKind::kBuild);
   load.builds_waiting = static_cast<uint32_t>(state.builds.waiting_count());
   load.active_evaluations = static_cast<uint32_t>(state.evaluations.all().size());
+  load.ended_evaluations = state.evaluations_accepted - load.active_evaluations;
   return load;
 }
 

@@ -44,6 +44,7 @@ struct LoadView {
   uint32_t leases_build = 0;
   uint32_t builds_waiting = 0;
   uint32_t active_evaluations = 0;
+  uint64_t ended_evaluations = 0;  // of all times
 };
 
 // Every decision of the coordinator.

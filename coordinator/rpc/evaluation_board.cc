@@ -57,13 +57,18 @@ void EvaluationBoard::End(EvaluationId id, v1::EvaluationRecord record) {
     watcher->Show(shown);
 }
 
-std::vector<EvaluationId> EvaluationBoard::Watched() const {
+std::vector<EvaluationId> EvaluationBoard::Watched(EvaluationId after, size_t count_max) const {
   MutexLock lock(&mutex_);
   std::vector<EvaluationId> ids;
-  for (const auto& [id, entry] : entries_) {
-    if (!entry.watchers.empty())
-      ids.push_back(id);
-  }
+  const auto take = [&](auto begin, auto end) {
+    for (; begin != end && ids.size() < count_max; ++begin) {
+      if (!begin->second.watchers.empty())
+        ids.push_back(begin->first);
+    }
+  };
+  const auto next = entries_.upper_bound(after);
+  take(next, entries_.end());
+  take(entries_.begin(), next);
   return ids;
 }
 

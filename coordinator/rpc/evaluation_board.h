@@ -45,8 +45,8 @@ class EvaluationBoard {
   void Show(EvaluationId id, v1::EvaluationRecord record);
   // Shows the verdict and forgets. REQUIRES: `record` is in the store.
   void End(EvaluationId id, v1::EvaluationRecord record);
-  // Evaluations that someone watches.
-  std::vector<EvaluationId> Watched() const;
+  // At most `count_max` evaluations that someone watches: those after `after`, then from the start.
+  std::vector<EvaluationId> Watched(EvaluationId after, size_t count_max) const;
   // Ends all watchers, and those to come.
   void Close(const absl::Status& status);
 

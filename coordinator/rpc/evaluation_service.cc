@@ -136,7 +136,9 @@ absl::Status EvaluationService::ListInto(const v1::ListEvaluationsRequest& reque
                                          v1::ListEvaluationsResponse* response) const {
   const size_t page_size = PageSize(request.page_size());
   // One more than a page, to know whether another page follows.
-  EvaluationQuery query{.task_version = request.task_version(), .rows_max = page_size + 1};
+  EvaluationQuery query{.task_version = request.task_version(),
+                        .rows_max = page_size + 1,
+                        .bytes_max = kPageBytesMax};
   if (!request.page_token().empty()) {
     ASSIGN_OR_RETURN(const PageStart start, ParsePageToken(request.page_token()));
     query.after = ListPosition{start.unix_ms, start.id};

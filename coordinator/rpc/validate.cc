@@ -26,7 +26,8 @@ constexpr size_t kGpuClassMax = 200;
 constexpr size_t kIdentifierMax = 200;
 constexpr uint32_t kPageSizeDefault = 100;
 constexpr uint32_t kPageSizeMax = 1000;
-constexpr uint64_t kMemoryBytesMin = uint64_t{1} << 20;
+// PyTorch alone takes half of it.
+constexpr uint64_t kMemoryBytesMin = uint64_t{1} << 30;
 constexpr uint64_t kMemoryBytesMax = uint64_t{1} << 44;
 
 bool IsAlnum(char c) {

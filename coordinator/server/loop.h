@@ -107,6 +107,7 @@ class Loop {
   Core core_;
   std::set<EvaluationId> queued_;  // live and waiting, for the refresh of positions
   size_t records_since_snapshot_ = 0;
+  EvaluationId last_watched_;  // whose place was shown last
   bool is_refresh_due_ = true;
   MonoTime last_refresh_;
 };

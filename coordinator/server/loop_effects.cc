@@ -151,14 +151,13 @@ v1::ListWorkersResponse Loop::ListWorkers() const {
 }
 
 absl::StatusOr<Reply> Loop::DescribeLoad() {
-  ASSIGN_OR_RETURN(const uint64_t ended, parts_.store->CountEvaluations());
   const LoadView load = core_.Load();
   v1::GetStatusResponse response;
   response.set_queued_compile(load.queued_compile);
   response.set_queued_run(load.queued_run);
   response.set_leases(load.leases_compile + load.leases_run + load.leases_build);
   response.set_active_evaluations(load.active_evaluations);
-  response.set_ended_evaluations(ended);
+  response.set_ended_evaluations(load.ended_evaluations);
   response.set_version(options_.version);
   return Reply(std::move(response));
 }
@@ -181,8 +180,11 @@ void Loop::Refresh(MonoTime now) {
     ShowPosition(id);
   }
   if (queued_.size() > options_.positions_max) {
-    for (const EvaluationId id : parts_.board->Watched())
+    // Each round goes on where the last one stopped.
+    for (const EvaluationId id : parts_.board->Watched(last_watched_, options_.positions_max)) {
       ShowPosition(id);
+      last_watched_ = id;
+    }
   }
   parts_.metrics->SetLoad(core_.Load());
   parts_.metrics->SetWorkers(core_.Workers());

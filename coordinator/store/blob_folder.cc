@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -100,17 +101,29 @@ absl::StatusOr<std::string> BlobReader::Read(size_t bytes_max) {
   }
 }
 
-absl::StatusOr<BlobFolder> BlobFolder::Open(const std::string& path, uint64_t blob_bytes_max) {
+absl::StatusOr<BlobFolder> BlobFolder::Open(const std::string& path, uint64_t blob_bytes_max,
+                                            uint64_t free_bytes_min) {
   std::error_code error;
   std::filesystem::remove_all(path + kPartialFolder, error);
   if (error)
     return ErrnoStatus(error.value(), absl::StrCat("clean ", path, kPartialFolder));
   RETURN_IF_ERROR(MakeFolder(path + kPartialFolder));
-  return BlobFolder(path, blob_bytes_max);
+  return BlobFolder(path, blob_bytes_max, free_bytes_min);
 }
 
-BlobFolder::BlobFolder(std::string path, uint64_t blob_bytes_max)
-    : path_(std::move(path)), blob_bytes_max_(blob_bytes_max) {}
+BlobFolder::BlobFolder(std::string path, uint64_t blob_bytes_max, uint64_t free_bytes_min)
+    : path_(std::move(path)), blob_bytes_max_(blob_bytes_max), free_bytes_min_(free_bytes_min) {}
+
+absl::Status BlobFolder::CheckSpace() const {
+  struct statvfs disk = {};
+  if (::statvfs(path_.c_str(), &disk) != 0)
+    return ErrnoStatus(errno, absl::StrCat("look at the disk of ", path_));
+  if (uint64_t{disk.f_bavail} * disk.f_frsize < free_bytes_min_)
+    return absl::ResourceExhaustedError(absl::StrCat("the disk of ", path_, " has less than ",
+                                                     free_bytes_min_ >> 20,
+                                                     " MiB left; make room, then try again"));
+  return absl::OkStatus();
+}
 
 std::string BlobFolder::PathOf(absl::string_view sha256) const {
   return absl::StrCat(path_, "/", sha256.substr(0, 2), "/", sha256.substr(2));
@@ -126,6 +139,7 @@ absl::StatusOr<BlobWriter> BlobFolder::NewWriter(absl::string_view sha256) const
   writer.bytes_max_ = blob_bytes_max_;
   if (Contains(sha256))
     return writer;
+  RETURN_IF_ERROR(CheckSpace());
   std::string path = absl::StrCat(path_, kPartialFolder, "/XXXXXX");
   writer.file_ = UniqueFd(::mkostemp(path.data(), O_CLOEXEC));
   if (!writer.file_.is_open())

@@ -61,10 +61,14 @@ class BlobReader {
 // Thread-safe: all state is in the file system.
 class BlobFolder {
  public:
-  // Creates the folder, and removes what a crash left half-written.
-  static absl::StatusOr<BlobFolder> Open(const std::string& path, uint64_t blob_bytes_max);
+  // What is left free for the log, which the coordinator cannot live without.
+  static constexpr uint64_t kFreeBytesMin = uint64_t{512} << 20;
 
-  // InvalidArgument: malformed digest.
+  // Creates the folder, and removes what a crash left half-written.
+  static absl::StatusOr<BlobFolder> Open(const std::string& path, uint64_t blob_bytes_max,
+                                         uint64_t free_bytes_min = kFreeBytesMin);
+
+  // InvalidArgument: malformed digest. ResourceExhausted: less than `free_bytes_min` is free.
   absl::StatusOr<BlobWriter> NewWriter(absl::string_view sha256) const;
   // Stores `bytes` and returns their digest.
   absl::StatusOr<std::string> Put(absl::string_view bytes) const;
@@ -73,11 +77,13 @@ class BlobFolder {
   bool Contains(absl::string_view sha256) const;
 
  private:
-  BlobFolder(std::string path, uint64_t blob_bytes_max);
+  BlobFolder(std::string path, uint64_t blob_bytes_max, uint64_t free_bytes_min);
+  absl::Status CheckSpace() const;
   std::string PathOf(absl::string_view sha256) const;
 
   std::string path_;
   uint64_t blob_bytes_max_;
+  uint64_t free_bytes_min_;
 };
 
 }  // namespace pike::coordinator

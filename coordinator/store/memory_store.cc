@@ -90,14 +90,18 @@ absl::StatusOr<std::vector<EvaluationRow>> MemoryStore::ListEvaluations(
         rows.push_back(row);
     }
   }
-  return NewestFirst(std::move(rows), query.after, query.rows_max, [](const EvaluationRow& row) {
+  rows = NewestFirst(std::move(rows), query.after, query.rows_max, [](const EvaluationRow& row) {
     return std::make_tuple(row.submitted_unix_ms, row.evaluation_id);
   });
-}
-
-absl::StatusOr<uint64_t> MemoryStore::CountEvaluations() {
-  MutexLock lock(&disk_->mutex_);
-  return disk_->evaluations_.size();
+  size_t bytes = 0;
+  for (size_t count = 0; count < rows.size(); ++count) {
+    if (bytes > query.bytes_max) {
+      rows.resize(count);
+      break;
+    }
+    bytes += rows[count].record.size();
+  }
+  return rows;
 }
 
 absl::StatusOr<TaskRow> MemoryStore::GetTask(absl::string_view version) {

@@ -42,7 +42,6 @@ class MemoryStore final : public Store {
   absl::Status ReplaceLog(const std::vector<std::string>& snapshot) override;
   absl::StatusOr<EvaluationRow> GetEvaluation(absl::string_view evaluation_id) override;
   absl::StatusOr<std::vector<EvaluationRow>> ListEvaluations(const EvaluationQuery& query) override;
-  absl::StatusOr<uint64_t> CountEvaluations() override;
   absl::StatusOr<TaskRow> GetTask(absl::string_view version) override;
   absl::StatusOr<std::vector<TaskRow>> ListTasks(const std::optional<ListPosition>& after,
                                                  size_t rows_max) override;

@@ -132,8 +132,6 @@ absl::StatusOr<SqliteStore::Reader> SqliteStore::OpenReader(const SqliteStoreOpt
                           "FROM evaluations WHERE task_version=?4 AND "
                           "(submitted_unix_ms, evaluation_id) < (?1, ?2) "
                           "ORDER BY submitted_unix_ms DESC, evaluation_id DESC LIMIT ?3"));
-  ASSIGN_OR_RETURN(reader.count_evaluations,
-                   connection->Prepare("SELECT COUNT(*) FROM evaluations"));
   ASSIGN_OR_RETURN(reader.get_task,
                    connection->Prepare(
                        "SELECT version, registered_unix_ms, record FROM tasks WHERE version=?1"));
@@ -248,21 +246,18 @@ absl::StatusOr<std::vector<EvaluationRow>> SqliteStore::ListEvaluations(
   if (!query.task_version.empty())
     statement.BindText(4, query.task_version);
   std::vector<EvaluationRow> rows;
+  size_t bytes = 0;
   while (true) {
     ASSIGN_OR_RETURN(const bool has_row, statement.Step());
     if (!has_row)
       return rows;
     rows.push_back(ReadEvaluation(statement));
+    bytes += rows.back().record.size();
+    if (bytes > query.bytes_max) {
+      statement.Reset();
+      return rows;
+    }
   }
-}
-
-absl::StatusOr<uint64_t> SqliteStore::CountEvaluations() {
-  MutexLock lock(&reader_mutex_);
-  ASSIGN_OR_RETURN(const bool has_row, reader_.count_evaluations.Step());
-  const uint64_t count =
-      has_row ? static_cast<uint64_t>(reader_.count_evaluations.ColumnInteger(0)) : 0;
-  reader_.count_evaluations.Reset();
-  return count;
 }
 
 absl::StatusOr<TaskRow> SqliteStore::GetTask(absl::string_view version) {

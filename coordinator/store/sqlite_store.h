@@ -32,7 +32,6 @@ class SqliteStore final : public Store {
   absl::Status ReplaceLog(const std::vector<std::string>& snapshot) override;
   absl::StatusOr<EvaluationRow> GetEvaluation(absl::string_view evaluation_id) override;
   absl::StatusOr<std::vector<EvaluationRow>> ListEvaluations(const EvaluationQuery& query) override;
-  absl::StatusOr<uint64_t> CountEvaluations() override;
   absl::StatusOr<TaskRow> GetTask(absl::string_view version) override;
   absl::StatusOr<std::vector<TaskRow>> ListTasks(const std::optional<ListPosition>& after,
                                                  size_t rows_max) override;
@@ -46,7 +45,7 @@ class SqliteStore final : public Store {
   };
   struct Reader {
     std::unique_ptr<SqliteConnection> connection;
-    SqliteStatement get_evaluation, list_evaluations, list_task_evaluations, count_evaluations;
+    SqliteStatement get_evaluation, list_evaluations, list_task_evaluations;
     SqliteStatement get_task, list_tasks, get_artifact;
   };
 

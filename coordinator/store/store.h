@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,11 +61,13 @@ struct ListPosition {
   std::string id;
 };
 
-// `task_version` filters if it is not empty; at most `rows_max` rows after `after`.
+// `task_version` filters if it is not empty; at most `rows_max` rows after `after`, and no more
+// once their records have more than `bytes_max` bytes.
 struct EvaluationQuery {
   std::optional<ListPosition> after;
   std::string task_version;
   size_t rows_max = 100;
+  size_t bytes_max = std::numeric_limits<size_t>::max();
 };
 
 // The coordinator's durable state: a log of opaque records with a snapshot that shortens it, and
@@ -89,7 +93,6 @@ class Store {
   // Newest first by (submitted_unix_ms, evaluation_id).
   virtual absl::StatusOr<std::vector<EvaluationRow>> ListEvaluations(
       const EvaluationQuery& query) = 0;
-  virtual absl::StatusOr<uint64_t> CountEvaluations() = 0;
   virtual absl::StatusOr<TaskRow> GetTask(absl::string_view version) = 0;
   // Newest first by (registered_unix_ms, version).
   virtual absl::StatusOr<std::vector<TaskRow>> ListTasks(const std::optional<ListPosition>& after,

@@ -66,7 +66,6 @@ void CheckLog(const StoreUnderTest& under_test) {
 void CheckEvaluations(const StoreUnderTest& under_test) {
   std::unique_ptr<Store> store = under_test.open();
   CHECK(store->GetEvaluation("e1").status().code() == absl::StatusCode::kNotFound);
-  CHECK(store->CountEvaluations().value() == 0);
   CHECK(ListIds(store.get(), {}).empty());
 
   REQUIRE(store
@@ -82,7 +81,6 @@ void CheckEvaluations(const StoreUnderTest& under_test) {
   CHECK(row->record == "one again");
   CHECK(row->submitted_unix_ms == 10);
   CHECK(row->task_version == "t1");
-  CHECK(store->CountEvaluations().value() == 3);
 
   CHECK(ListIds(store.get(), {}) == Strings{"e3", "e2", "e1"});
   CHECK(ListIds(store.get(), {.rows_max = 2}) == Strings{"e3", "e2"});
@@ -91,6 +89,10 @@ void CheckEvaluations(const StoreUnderTest& under_test) {
   CHECK(ListIds(store.get(), {.after = ListPosition{10, "e1"}}).empty());
   CHECK(ListIds(store.get(), {.task_version = "t1"}) == Strings{"e3", "e1"});
   CHECK(ListIds(store.get(), {.task_version = "t3"}).empty());
+  // Up to the row that goes over the bound, and the next call is as good as the first.
+  CHECK(ListIds(store.get(), {.bytes_max = 5}) == Strings{"e3", "e2"});
+  CHECK(ListIds(store.get(), {.bytes_max = 4}) == Strings{"e3"});
+  CHECK(ListIds(store.get(), {}) == Strings{"e3", "e2", "e1"});
 }
 
 void CheckTasksAndArtifacts(const StoreUnderTest& under_test) {
@@ -127,7 +129,7 @@ void CheckTasksAndArtifacts(const StoreUnderTest& under_test) {
 void CheckTablesOutliveReplaceLog(const StoreUnderTest& under_test) {
   std::unique_ptr<Store> store = under_test.open();
   REQUIRE(store->ReplaceLog({"s"}).ok());
-  CHECK(store->CountEvaluations().value() == 3);
+  CHECK(ListIds(store.get(), {}).size() == 3);
   CHECK(store->GetTask("v2").ok());
   CHECK(store->GetArtifact("k1").ok());
 }

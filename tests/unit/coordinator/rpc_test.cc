@@ -166,14 +166,14 @@ TEST_CASE("Policy: nonsense is refused with all problems in one line", "[coordin
   policy.set_rtol(-1);
   policy.set_correctness_trials(1);
   policy.set_queue_timeout_ms(99);
-  policy.set_memory_bytes_max(1);
+  policy.set_memory_bytes_max(500 << 20);
   const std::string problem = PolicyProblem(policy);
   CHECK_THAT(problem, Contains("there is no policy \"nap\\ner\"; the built-in ones are: paper"));
   CHECK_THAT(problem, Contains("policy.atol is nan; it must be a finite number of at least 0"));
   CHECK_THAT(problem, Contains("policy.rtol is -1"));
   CHECK_THAT(problem, Contains("policy.correctness_trials is 1; it must be 5 to 100"));
   CHECK_THAT(problem, Contains("policy.queue_timeout_ms is 99; it must be 100 to 86400000"));
-  CHECK_THAT(problem, Contains("policy.memory_bytes_max is 1"));
+  CHECK_THAT(problem, Contains("policy.memory_bytes_max is 524288000; it must be 1073741824 to"));
   CHECK(problem.find('\n') == std::string::npos);
   v1::Policy infinite;
   infinite.set_atol(std::numeric_limits<double>::infinity());

@@ -172,5 +172,14 @@ TEST_CASE("BlobFolder: refuses wrong digests, oversized and unknown blobs",
   CHECK_FALSE(blobs->Contains(digest));
 }
 
+TEST_CASE("BlobFolder: a disk that is nearly full takes no more", "[coordinator][store]") {
+  const TempFolder parent = TempFolder::Create("pike-blobs").value();
+  const std::string bytes = "kept";
+  CHECK(BlobFolder::Open(parent.path() + "/blobs", 1000)->Put(bytes).ok());
+  const auto full = BlobFolder::Open(parent.path() + "/blobs", 1000, uint64_t{1} << 60);
+  CHECK(full->Put(bytes).ok());
+  CHECK(full->Put("other").status().code() == absl::StatusCode::kResourceExhausted);
+}
+
 }  // namespace
 }  // namespace pike::coordinator
