@@ -1,13 +1,31 @@
 #include "common/build/build_record.h"
 
+#include <algorithm>
+
+#include <absl/strings/string_view.h>
+
 #include "common/base/text.h"
 
 namespace pike::build {
 namespace {
 
-// Escaping makes up to four bytes of one; a record must stay far below the message limit.
-constexpr size_t kOutputBytesMax = 64 << 10;
+// Of each part of a stream, escaped. A result holds many records, and the coordinator many results.
+constexpr size_t kOutputBytesMax = 16 << 10;
+// Of all output of a result's builds; those beyond it keep their first error only.
+constexpr size_t kOutputsBytesMax = 512 << 10;
 constexpr int kKilledStatus = -9;
+
+// As much of the start, or of the end, as has at most kOutputBytesMax bytes once it is escaped.
+std::string Fit(absl::string_view bytes, bool is_end) {
+  size_t size = std::min(bytes.size(), kOutputBytesMax);
+  while (true) {
+    std::string text =
+        EscapeUntrusted(is_end ? bytes.substr(bytes.size() - size) : bytes.substr(0, size), size);
+    if (text.size() <= kOutputBytesMax)
+      return text;
+    size = size * kOutputBytesMax / text.size();  // smaller each time
+  }
+}
 
 CappedOutput FromOutputTail(const v1::OutputTail& tail) {
   return {tail.head(), tail.tail(), tail.bytes_total()};
@@ -17,8 +35,8 @@ CappedOutput FromOutputTail(const v1::OutputTail& tail) {
 
 v1::OutputTail ToOutputTail(const CappedOutput& output) {
   v1::OutputTail tail;
-  tail.set_head(EscapeUntrusted(output.head, kOutputBytesMax));
-  tail.set_tail(EscapeUntrusted(output.tail, kOutputBytesMax));
+  tail.set_head(Fit(output.head, /*is_end=*/false));
+  tail.set_tail(Fit(output.tail, /*is_end=*/true));
   tail.set_bytes_total(output.bytes_total);
   return tail;
 }
@@ -50,6 +68,20 @@ v1::BuildRecord ToBuildRecord(const BuildOutcome& outcome, const std::string& ex
   if (outcome.failure != nullptr)
     *record.mutable_error() = ToBuildError(*outcome.failure);
   return record;
+}
+
+void BoundOutputs(google::protobuf::RepeatedPtrField<v1::BuildRecord>* records) {
+  size_t bytes = 0;
+  for (v1::BuildRecord& record : *records) {
+    if (!record.has_error())
+      continue;
+    v1::BuildError* error = record.mutable_error();
+    bytes += error->stdout_tail().ByteSizeLong() + error->stderr_tail().ByteSizeLong();
+    if (bytes <= kOutputsBytesMax)
+      continue;
+    error->clear_stdout_tail();
+    error->clear_stderr_tail();
+  }
 }
 
 std::shared_ptr<const BuildFailure> FailureOfRecord(const v1::BuildRecord& record) {

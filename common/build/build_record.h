@@ -13,6 +13,8 @@ namespace pike::build {
 
 v1::BuildRecord ToBuildRecord(const BuildOutcome& outcome, const std::string& extension_name,
                               bool is_late);
+// Takes the output of some away, so that those of one result together stay small.
+void BoundOutputs(google::protobuf::RepeatedPtrField<v1::BuildRecord>* records);
 v1::BuildError ToBuildError(const BuildFailure& failure);
 // Reads a failure back; null if `record` has none. The kind is told from `tool` and `exit_status`:
 // "broker" is a refusal, and a killed tool a timeout.

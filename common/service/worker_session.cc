@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/service/bound_result.h"
 
 namespace pike::service {
 namespace {
@@ -177,6 +178,7 @@ void WorkerSession::KeepResult(v1::LeaseResult result, MonoTime now, Actions* ac
   const auto held = leases_.find(KeyOf(result));
   if (held == leases_.end() || held->second.result)
     return;  // cancelled, revoked or past its deadline meanwhile
+  BoundResult(&result);
   held->second.result = std::move(result);
   held->second.result_due = now;
   if (state_ == State::kOpen)

@@ -76,6 +76,7 @@ v1::LeaseResult ImportResult(const v1::Lease& lease, const ImportObservation& ob
     compiled->set_note(outcome.reason);
     for (const NamedBuild& build : observation.builds)
       *compiled->add_builds() = build::ToBuildRecord(build.outcome, build.name, /*is_late=*/false);
+    build::BoundOutputs(compiled->mutable_builds());
     return result;
   }
   v1::Verdict* verdict = result.mutable_verdict();
@@ -85,6 +86,7 @@ v1::LeaseResult ImportResult(const v1::Lease& lease, const ImportObservation& ob
   verdict->set_blame(v1::BLAME_CANDIDATE);
   for (const NamedBuild& build : observation.builds)
     *verdict->add_builds() = build::ToBuildRecord(build.outcome, build.name, /*is_late=*/false);
+  build::BoundOutputs(verdict->mutable_builds());
   *verdict->mutable_evidence() = EvidenceOf(lease, observation, identity);
   return result;
 }

@@ -50,11 +50,15 @@ TEST_CASE("RunOnStop: whoever stops does not wait for what the stop costs", "[co
 TEST_CASE("RunOnStop: without a stop nothing runs, with an early one it does", "[common]") {
   int runs = 0;
   std::stop_source source;
-  { const RunOnStop unused(source.get_token(), [&runs] { ++runs; }); }
+  {
+    const RunOnStop unused(source.get_token(), [&runs] { ++runs; });
+  }
   CHECK(runs == 0);
   source.request_stop();
   CHECK(runs == 0);
-  { const RunOnStop late(source.get_token(), [&runs] { ++runs; }); }
+  {
+    const RunOnStop late(source.get_token(), [&runs] { ++runs; });
+  }
   CHECK(runs == 1);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/service/bound_result.h"
 #include "tests/testing/catch.h"
 
 namespace pike::service {
@@ -141,6 +142,31 @@ TEST_CASE("WorkerSession: holds as many leases as its slots ask for") {
     REQUIRE(actions.size() == 1);
     REQUIRE(std::holds_alternative<StartLease>(actions.front()));
   }
+}
+
+TEST_CASE("WorkerSession: a result that no message could carry is cut, or given up") {
+  WorkerSession session = Open();
+  session.OnMessage(NewLease("a"), At(0));
+  session.OnMessage(NewLease("b"), At(0));
+  v1::LeaseResult large = Result("a");
+  for (int build = 0; build < 64; ++build)
+    large.mutable_verdict()->add_builds()->mutable_error()->mutable_stderr_tail()->set_head(
+        std::string(1 << 20, 'x'));
+  const WorkerSession::Actions cut = session.OnLeaseFinished(large, At(1));
+  REQUIRE(Say(cut) == Words{"result a"});
+  const v1::LeaseResult& sent = std::get<SendMessage>(cut.front()).message.lease_result();
+  CHECK(sent.ByteSizeLong() <= kResultBytesMax);
+  CHECK(sent.verdict().kind() == v1::VERDICT_KIND_VALID);
+  CHECK(sent.verdict().builds_size() == 64);
+
+  large = Result("b");
+  large.mutable_verdict()->set_reason(std::string(kResultBytesMax, 'x'));
+  const WorkerSession::Actions given_up = session.OnLeaseFinished(large, At(2));
+  REQUIRE(Say(given_up) == Words{"failure b"});
+  CHECK_FALSE(std::get<SendMessage>(given_up.front())
+                  .message.lease_result()
+                  .infra_failure()
+                  .is_retryable());
 }
 
 TEST_CASE("WorkerSession: opens with Hello and a first heartbeat") {
