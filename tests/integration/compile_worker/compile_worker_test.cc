@@ -186,7 +186,8 @@ TEST_CASE(
   Fixture fixture;
   const std::string source = absl::StrCat(R"(
 from torch.utils.cpp_extension import load_inline
-load_inline(name='doubler', functions=['doubled'], cpp_sources='torch::Tensor doubled(torch::Tensor x);',
+load_inline(name='doubler', functions=['doubled'],
+            cpp_sources='torch::Tensor doubled(torch::Tensor x);',
             cuda_sources=r'''
 __global__ void doubled_kernel(const float* x, int count, float* out) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -227,8 +228,9 @@ TEST_CASE("compile worker: a failed build that the candidate catches is no failu
 
 TEST_CASE("compile worker: whatever else happens in an import is inconclusive, in time") {
   Fixture fixture;
-  const auto check_inconclusive = [&fixture](const std::string& source, const char* note) {
-    const v1::LeaseResult result = fixture.Result(fixture.Lease(source, 20'000));
+  const auto check_inconclusive = [&fixture](const std::string& source, const char* note,
+                                             uint32_t compile_timeout_ms = 20'000) {
+    const v1::LeaseResult result = fixture.Result(fixture.Lease(source, compile_timeout_ms));
     INFO(result.ShortDebugString());
     REQUIRE(result.has_compiled());
     CHECK(result.compiled().inconclusive());
@@ -251,7 +253,7 @@ TEST_CASE("compile worker: whatever else happens in an import is inconclusive, i
       "os.write(3, struct.pack('<I', len(said)) + said)\nwhile True: pass" +
           class_after,
       "not my fault");
-  check_inconclusive("while True: pass" + class_after, "in time");
+  check_inconclusive("while True: pass" + class_after, "in time", 3'000);
 }
 
 TEST_CASE("compile worker: a cancelled lease ends its sandbox and frees its slot") {

@@ -14,10 +14,12 @@ CANDIDATE = os.path.join(HERE, "slow_candidate.py")
 
 
 class KillTest(unittest.TestCase):
-    def setUp(self):
-        self.service = Service("--compile-slots", "1").__enter__()
-        self.addCleanup(wait_for_no_descendants)
-        self.addCleanup(self.service.__exit__, None, None, None)
+    # One service for all five: each kill also has to leave something behind that the next can use.
+    @classmethod
+    def setUpClass(cls):
+        cls.service = Service("--compile-slots", "1").__enter__()
+        cls.addClassCleanup(wait_for_no_descendants)
+        cls.addClassCleanup(cls.service.__exit__, None, None, None)
 
     def kill_once(self, stage, find):
         """Evaluates, kills what `find` names when progress first shows `stage`, returns the record."""
