@@ -121,6 +121,41 @@ void AppendBuild(const v1::BuildRecord& build, std::string* out) {
   AppendTail("build stderr", build.error().stderr_tail(), out);
 }
 
+std::string GpuText(const v1::GpuState& state) {
+  std::vector<std::string> parts;
+  if (state.has_sm_clock_mhz())
+    parts.push_back(absl::StrCat(state.sm_clock_mhz(), " MHz"));
+  if (state.has_memory_clock_mhz())
+    parts.push_back(absl::StrCat("memory ", state.memory_clock_mhz(), " MHz"));
+  if (state.has_throttle_reasons())
+    parts.push_back(absl::StrCat("throttle reasons 0x", absl::Hex(state.throttle_reasons())));
+  if (state.has_temperature_c())
+    parts.push_back(absl::StrCat(state.temperature_c(), " C"));
+  if (state.has_power_w())
+    parts.push_back(absl::StrFormat("%.0f W", state.power_w()));
+  if (state.has_ecc_uncorrected())
+    parts.push_back(absl::StrCat("uncorrected ECC errors ", state.ecc_uncorrected()));
+  if (state.has_memory_used_bytes())
+    parts.push_back(absl::StrCat(FormatBytes(state.memory_used_bytes()), " in use"));
+  return absl::StrJoin(parts, ", ");
+}
+
+void AppendGpu(const v1::Evidence& evidence, std::string* out) {
+  if (evidence.has_gpu_before())
+    AppendField("GPU before", GpuText(evidence.gpu_before()), out);
+  if (evidence.has_gpu_after())
+    AppendField("GPU after", GpuText(evidence.gpu_after()), out);
+  AppendField("foreign", evidence.foreign_processes(), out);
+  if (evidence.quietness().baseline_us() > 0) {
+    AppendField(
+        "quiet",
+        absl::StrFormat("sentinel %.0f us, usually %.0f us, after %.0f ms",
+                        evidence.quietness().sentinel_us(), evidence.quietness().baseline_us(),
+                        evidence.quietness().settle_ms()),
+        out);
+  }
+}
+
 void AppendEvidence(const v1::Evidence& evidence, std::string* out) {
   std::string where = evidence.worker_id();
   if (!evidence.device_id().empty())
@@ -137,6 +172,7 @@ void AppendEvidence(const v1::Evidence& evidence, std::string* out) {
                              evidence.memory_limit_hit() ? ", limit hit" : ""),
                 out);
   }
+  AppendGpu(evidence, out);
   AppendField("sandbox", absl::StrJoin(evidence.sandbox(), ", "), out);
   for (const std::string& attempt : evidence.earlier_attempts())
     AppendField("earlier", attempt, out);
@@ -160,6 +196,7 @@ std::string TimesText(const v1::StageTimes& times) {
   add("verify", times.verify_ms());
   add("measure", times.measure_ms());
   add("lock wait", times.lock_wait_ms());
+  add("frozen", times.frozen_ms());
   add("total", times.total_ms());
   return absl::StrJoin(parts, ", ");
 }

@@ -25,6 +25,7 @@ namespace {
 constexpr char kUpFooter[] =
     R"(Examples:
   pike up
+  pike up --gpus 0,1
   pike up --store /data/pike --compile-slots 2
   pike up --until-idle & pike eval --suite examples/tasks --candidates reference; wait
 
@@ -100,7 +101,10 @@ ExitCode Run(const UpOptions& options, const GlobalOptions& globals) {
 void AddUpCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
   auto options = std::make_shared<UpOptions>();
   CLI::App* command = app->add_subcommand("up", "Run the whole service on this machine");
-  command->add_option("--gpus", options->gpus, "GPUs to use; this version: none (CPU only)")
+  command
+      ->add_option(
+          "--gpus", options->gpus,
+          "GPUs to use: auto (all, or the CPU if there is none), all, 0,1 or GPU-UUIDs, none")
       ->capture_default_str();
   command
       ->add_option("--compile-slots", options->compile_slots,

@@ -10,6 +10,7 @@
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "common/build/toolchain.h"
+#include "common/device/nvml.h"
 #include "common/sandbox/capabilities.h"
 #include "common/sandbox/sandbox_host.h"
 #include "common/service/runtime_dir.h"
@@ -101,6 +102,31 @@ void CheckToolchain(const std::string& python_flag, std::vector<Finding>* findin
                      "CUDA_HOME"));
 }
 
+void CheckGpus(std::vector<Finding>* findings) {
+  const auto monitor = device::OpenNvml();
+  if (!monitor.ok()) {
+    findings->push_back(Optional("GPU", std::string(monitor.status().message()),
+                                 "install the NVIDIA driver; without one candidates are timed on "
+                                 "the CPU"));
+    return;
+  }
+  const auto gpus = (*monitor)->List();
+  if (!gpus.ok() || gpus->empty()) {
+    findings->push_back(
+        Optional("GPU", gpus.ok() ? "the driver shows none" : std::string(gpus.status().message()),
+                 "see nvidia-smi; without one candidates are timed on the CPU"));
+    return;
+  }
+  for (const device::GpuInfo& gpu : *gpus) {
+    const std::string what = absl::StrCat(gpu.name, ", compute capability ", gpu.arch, ", ",
+                                          gpu.memory_bytes >> 30, " GiB, ", gpu.uuid);
+    findings->push_back(gpu.is_persistent
+                            ? Ok("GPU", what)
+                            : Optional("GPU", what + "; persistence is off, so first uses are slow",
+                                       "sudo nvidia-smi -pm 1"));
+  }
+}
+
 void CheckService(const DoctorOptions& options, std::vector<Finding>* findings) {
   const auto runtime_dir = service::OpenRuntimeDir(options.runtime_dir);
   findings->push_back(runtime_dir.ok()
@@ -125,6 +151,7 @@ std::vector<Finding> Examine(const DoctorOptions& options) {
   CheckPrograms(&findings);
   CheckSandbox(&findings);
   CheckToolchain(options.python, &findings);
+  CheckGpus(&findings);
   CheckService(options, &findings);
   return findings;
 }

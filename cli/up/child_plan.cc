@@ -4,6 +4,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <utility>
+
 #include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
@@ -11,6 +13,9 @@
 #include "cli/python_finder.h"
 #include "common/base/status_macros.h"
 #include "common/base/unique_fd.h"
+#include "common/device/core_plan.h"
+#include "common/device/device_choice.h"
+#include "common/device/nvml.h"
 #include "common/service/runtime_dir.h"
 
 namespace pike::cli {
@@ -59,8 +64,13 @@ absl::Status ResolveTarget(const std::string& listen, UpSettings* settings) {
 
 absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
                                             const std::string& runtime_dir) {
-  RETURN_IF_ERROR(CheckGpus(options.gpus));
   UpSettings settings;
+  std::vector<device::GpuInfo> gpus;
+  const auto monitor = device::OpenNvml();
+  if (monitor.ok()) {
+    ASSIGN_OR_RETURN(gpus, (*monitor)->List());
+  }
+  RETURN_IF_ERROR(ResolveGpus(options.gpus, gpus, &settings));
   settings.compile_slots = options.compile_slots;
   settings.gpu_slots = options.gpu_slots;
   settings.cache_dir = options.cache_dir;
@@ -88,12 +98,23 @@ absl::StatusOr<std::vector<int>> MetricsPorts(const std::string& base_port) {
   return std::vector<int>{base, base + 1, base + 2};
 }
 
-absl::Status CheckGpus(const std::string& gpus) {
-  if (gpus == "none" || gpus == "cpu" || gpus == "0")
-    return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--gpus ", gpus,
-                                                 ": this version evaluates on the CPU "
-                                                 "only; use --gpus none"));
+absl::Status ResolveGpus(const std::string& gpus, const std::vector<device::GpuInfo>& present,
+                         UpSettings* settings) {
+  const auto devices = device::ChooseDevices(gpus, present);
+  if (!devices.ok())
+    return absl::InvalidArgumentError(absl::StrCat("--gpus: ", devices.status().message()));
+  settings->devices = gpus == "none" ? "cpu" : gpus;
+  settings->gpu_classes = {(*devices)[0].gpu_class};
+  if ((*devices)[0].kind == device::Device::Kind::kCuda) {
+    // The GPU worker comes to the same plan.
+    const device::CorePlan plan =
+        device::PlanCores(device::OwnCores(), static_cast<int>(devices->size()));
+    settings->compile_cores = device::CoresText(plan.others);
+  }
+  // The worker turns to the CPU if its PyTorch is built without CUDA.
+  if (gpus == "auto" && settings->gpu_classes[0] != "cpu")
+    settings->gpu_classes.push_back("cpu");
+  return absl::OkStatus();
 }
 
 std::vector<ChildPlan> PlanChildren(const UpSettings& settings) {
@@ -109,16 +130,21 @@ std::vector<ChildPlan> PlanChildren(const UpSettings& settings) {
                        {"--cache-dir", absl::StrCat(settings.cache_dir, "/", name)});
     return plan;
   };
-  return {
-      {"pike-coordinator",
-       {settings.coordinator, "--listen", settings.target, "--store", settings.state_dir,
-        "--runtime-dir", settings.runtime_dir, "--metrics-address", settings.metrics_addresses[0],
-        // So that work waits for the GPU worker, which takes a while to start, and is not refused.
-        "--gpu-class", "cpu"}},
-      worker("pike-compile-worker", settings.compile_worker, settings.compile_slots,
-             settings.metrics_addresses[1]),
-      worker("pike-gpu-worker", settings.gpu_worker, settings.gpu_slots,
-             settings.metrics_addresses[2])};
+  ChildPlan coordinator{
+      "pike-coordinator",
+      {settings.coordinator, "--listen", settings.target, "--store", settings.state_dir,
+       "--runtime-dir", settings.runtime_dir, "--metrics-address", settings.metrics_addresses[0]}};
+  // So that work waits for the GPU worker, which takes a while to start, and is not refused.
+  for (const std::string& gpu_class : settings.gpu_classes)
+    coordinator.argv.insert(coordinator.argv.end(), {"--gpu-class", gpu_class});
+  ChildPlan compile_worker = worker("pike-compile-worker", settings.compile_worker,
+                                    settings.compile_slots, settings.metrics_addresses[1]);
+  if (!settings.compile_cores.empty())
+    compile_worker.argv.insert(compile_worker.argv.end(), {"--cores", settings.compile_cores});
+  ChildPlan gpu_worker = worker("pike-gpu-worker", settings.gpu_worker, settings.gpu_slots,
+                                settings.metrics_addresses[2]);
+  gpu_worker.argv.insert(gpu_worker.argv.end(), {"--devices", settings.devices});
+  return {std::move(coordinator), std::move(compile_worker), std::move(gpu_worker)};
 }
 
 }  // namespace pike::cli

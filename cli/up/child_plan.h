@@ -6,16 +6,18 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "common/device/gpu.h"
+
 namespace pike::cli {
 
 // What the user asked of `pike up`, as typed.
 struct UpOptions {
-  std::string gpus = "none";
-  int compile_slots = 0;  // 0: the worker decides by cores and memory
-  int gpu_slots = 0;      // 0: the worker decides by cores
-  std::string store;      // empty: the default state folder
-  std::string cache_dir;  // empty: the workers' default
-  std::string listen;     // empty: a Unix socket in the runtime folder
+  std::string gpus = "auto";  // as device::ChooseDevices
+  int compile_slots = 0;      // 0: the worker decides by cores and memory
+  int gpu_slots = 0;          // 0: the worker decides by cores
+  std::string store;          // empty: the default state folder
+  std::string cache_dir;      // empty: the workers' default
+  std::string listen;         // empty: a Unix socket in the runtime folder
   std::string python;
   std::string metrics_base_port = "9464";  // or "off"
   bool is_until_idle = false;
@@ -34,6 +36,9 @@ struct UpSettings {
   int compile_slots = 0;
   int gpu_slots = 0;
   std::string cache_dir;
+  std::string devices;                   // for the GPU worker's --devices
+  std::vector<std::string> gpu_classes;  // that will have a worker
+  std::string compile_cores;             // for the compile worker's --cores; empty: any
   // Addresses for --metrics-address, in the order coordinator, compile worker, GPU worker.
   std::vector<std::string> metrics_addresses;
   std::vector<std::string> warnings;
@@ -53,8 +58,9 @@ absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
 // if it is neither "off" nor a port.
 absl::StatusOr<std::vector<int>> MetricsPorts(const std::string& base_port);
 
-// InvalidArgument unless `gpus` names something this version can run.
-absl::Status CheckGpus(const std::string& gpus);
+// Fills `devices` and `gpu_classes` in. InvalidArgument if `gpus` names nothing among `present`.
+absl::Status ResolveGpus(const std::string& gpus, const std::vector<device::GpuInfo>& present,
+                         UpSettings* settings);
 
 // Command lines of the three processes.
 std::vector<ChildPlan> PlanChildren(const UpSettings& settings);

@@ -33,7 +33,7 @@ struct BrokerOptions {
 
 // How a caller wants one request answered.
 struct BuildCall {
-  std::string arch;                                  // "cpu", or for example "sm_90a"
+  std::string arch;                                  // "cpu", or for example "9.0"
   MonoTime deadline;                                 // the caller stops waiting; DeadlineExceeded
   std::chrono::milliseconds build_timeout{240'000};  // longest run of the tools, from their start
   std::stop_token stop;                              // the caller stops waiting; Cancelled

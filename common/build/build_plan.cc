@@ -4,11 +4,16 @@
 #include <utility>
 
 #include <absl/strings/match.h>
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
 #include <absl/strings/strip.h>
 
 namespace pike::build {
 namespace {
+
+// From compute capability 9.0 on there is code for one exact architecture.
+constexpr int kArchSpecificMajorMin = 9;
 
 bool IsCudaFile(absl::string_view name) {
   return absl::EndsWith(name, ".cu") || absl::EndsWith(name, ".cuh");
@@ -46,17 +51,38 @@ std::vector<std::string> CommonFlags(const BuildRequest& request, const Toolchai
   return flags;
 }
 
-std::vector<std::string> ArchFlags(const std::vector<std::string>& cuda_cflags,
-                                   absl::string_view arch) {
-  for (const std::string& flag : cuda_cflags) {
+// Whether a source uses what only code for one exact architecture ("sm_90a") may use.
+bool NeedsArchSpecifics(const std::vector<BuildFile>& sources,
+                        const std::vector<BuildFile>& headers) {
+  for (const auto* files : {&sources, &headers}) {
+    for (const BuildFile& file : *files) {
+      for (const char* word : {"wgmma", "setmaxnreg", "sm_90a", "SM90_ALL", "tcgen05", "GMMA"}) {
+        if (absl::StrContains(file.contents, word))
+          return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::vector<std::string> ArchFlags(const BuildRequest& request, absl::string_view arch) {
+  for (const std::string& flag : request.cuda_cflags) {
     if (absl::StrContains(flag, "TORCH_EXTENSION_NAME"))
       continue;
     if (absl::StrContains(flag, "arch"))
       return {};  // the candidate chose, as with stock torch
   }
-  if (!absl::ConsumePrefix(&arch, "sm_"))
+  if (absl::ConsumePrefix(&arch, "sm_"))
+    return {absl::StrCat("-gencode=arch=compute_", arch, ",code=sm_", arch)};
+  const std::vector<absl::string_view> parts = absl::StrSplit(arch, '.');
+  int major = 0;
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &major))
     return {"-gencode=arch=compute_90,code=compute_90", "-gencode=arch=compute_90,code=sm_90"};
-  return {absl::StrCat("-gencode=arch=compute_", arch, ",code=sm_", arch)};
+  const char* variant =
+      major >= kArchSpecificMajorMin && NeedsArchSpecifics(request.sources, request.headers) ? "a"
+                                                                                             : "";
+  const std::string number = absl::StrCat(parts[0], parts[1], variant);
+  return {absl::StrCat("-gencode=arch=compute_", number, ",code=sm_", number)};
 }
 
 std::vector<std::string> CudaFlags(const BuildRequest& request, const ToolchainPaths& paths,
@@ -66,7 +92,7 @@ std::vector<std::string> CudaFlags(const BuildRequest& request, const ToolchainP
           "-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "-D__CUDA_NO_HALF2_OPERATORS__",
           "--expt-relaxed-constexpr"},
          &flags);
-  Append(ArchFlags(request.cuda_cflags, arch), &flags);
+  Append(ArchFlags(request, arch), &flags);
   Append({"--compiler-options", "-fPIC"}, &flags);
   const std::vector<std::string> extra = SplitAll(request.cuda_cflags);
   Append(extra, &flags);

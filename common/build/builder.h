@@ -23,7 +23,7 @@ struct BuildProduct {
 struct BuildJob {
   BuildRequest request;
   std::string key;   // of request, this worker's toolchain and `arch`
-  std::string arch;  // "cpu" or "sm_90a"
+  std::string arch;  // "cpu", or for example "9.0"
   std::chrono::steady_clock::time_point deadline;
 };
 

@@ -17,7 +17,8 @@ struct Problem {
 // What sandboxes are made of on this machine.
 struct Capabilities {
   // Sorted; of each pair one: "pidns", "netns", "uid" (a real uid per sandbox) or "userns",
-  // "cgroup-memory" or "rss-watchdog", "cgroup-pids" or "rlimit-nproc".
+  // "cgroup-memory" or "rss-watchdog", "cgroup-pids" or "rlimit-nproc",
+  // "cgroup-freezer" or "sigstop".
   std::vector<std::string> names = {};
   std::vector<Problem> problems = {};
 

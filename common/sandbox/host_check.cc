@@ -103,11 +103,14 @@ std::vector<Problem> Shortcomings(bool has_memory_cgroup) {
            .is_fatal = false}};
 }
 
-std::vector<std::string> CapabilityNames(bool is_root, bool has_memory_cgroup,
-                                         bool has_pids_cgroup) {
-  std::vector<std::string> names = {"pidns", "netns", is_root ? "uid" : "userns",
+std::vector<std::string> CapabilityNames(bool is_root, bool has_memory_cgroup, bool has_pids_cgroup,
+                                         bool has_freezer_cgroup) {
+  std::vector<std::string> names = {"pidns",
+                                    "netns",
+                                    is_root ? "uid" : "userns",
                                     has_memory_cgroup ? "cgroup-memory" : "rss-watchdog",
-                                    has_pids_cgroup ? "cgroup-pids" : "rlimit-nproc"};
+                                    has_pids_cgroup ? "cgroup-pids" : "rlimit-nproc",
+                                    has_freezer_cgroup ? "cgroup-freezer" : "sigstop"};
   std::sort(names.begin(), names.end());
   return names;
 }

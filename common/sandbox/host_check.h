@@ -29,7 +29,7 @@ Problem WhyNoSandbox(const absl::Status& status);
 // What works, but could be better.
 std::vector<Problem> Shortcomings(bool has_memory_cgroup);
 
-std::vector<std::string> CapabilityNames(bool is_root, bool has_memory_cgroup,
-                                         bool has_pids_cgroup);
+std::vector<std::string> CapabilityNames(bool is_root, bool has_memory_cgroup, bool has_pids_cgroup,
+                                         bool has_freezer_cgroup);
 
 }  // namespace pike::sandbox

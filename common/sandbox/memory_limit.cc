@@ -43,6 +43,13 @@ class Cgroup {
     return WriteCgroupFile(folder_ + "/cgroup.procs", absl::StrCat(pid));
   }
   bool has_memory() const { return parent_->Has("memory"); }
+  bool has_freezer() const { return parent_->is_v2(); }
+  absl::Status SetFrozen(bool is_frozen) const {
+    return WriteCgroupFile(folder_ + "/cgroup.freeze", is_frozen ? "1" : "0");
+  }
+  bool IsFrozen() const {
+    return ReadCgroupField(folder_ + "/cgroup.events", "frozen").value_or(0) > 0;
+  }
 
   MemoryState Observe() const {
     const bool is_v2 = parent_->is_v2();
@@ -108,7 +115,30 @@ class TreeLimitImpl : public TreeLimit {
     return watched_;
   }
 
+  absl::Status SetFrozen(bool is_frozen) override {
+    if (const Cgroup* cgroup = Freezer())
+      return cgroup->SetFrozen(is_frozen);
+    if (is_frozen)
+      StopDescendants(root_);
+    else
+      ContinueDescendants(root_);
+    return absl::OkStatus();
+  }
+
+  bool IsFrozen() override {
+    const Cgroup* const cgroup = Freezer();
+    return cgroup != nullptr ? cgroup->IsFrozen() : StopDescendants(root_);
+  }
+
  private:
+  const Cgroup* Freezer() const {
+    for (const Cgroup& cgroup : cgroups_) {
+      if (cgroup.has_freezer())
+        return &cgroup;
+    }
+    return nullptr;
+  }
+
   void Watch() {
     const std::vector<pid_t> tree = ProcessTree(root_);
     int64_t bytes = TreeMemoryBytes(tree, /*is_exact=*/false);
@@ -143,6 +173,10 @@ class TreeLimiterImpl : public TreeLimiter {
 
   bool has_memory_cgroup() const override { return Has("memory"); }
   bool has_pids_cgroup() const override { return Has("pids"); }
+  bool has_freezer_cgroup() const override {
+    return std::any_of(folders_.begin(), folders_.end(),
+                       [](const auto& folder) { return folder->is_v2(); });
+  }
 
  private:
   bool Has(absl::string_view controller) const {
@@ -153,8 +187,8 @@ class TreeLimiterImpl : public TreeLimiter {
   const std::vector<std::unique_ptr<CgroupFolder>> folders_;
 };
 
-// A process is in one cgroup of v2 only, so one folder must do for both controllers there; in v1
-// each has its own hierarchy.
+// A process is in one cgroup of v2 only, so one folder must do for both controllers there, and even
+// without any it can freeze; in v1 each has its own hierarchy.
 std::vector<std::unique_ptr<CgroupFolder>> MakeFolders() {
   std::vector<std::unique_ptr<CgroupFolder>> folders;
   const absl::StatusOr<std::string> mounts = ReadFile("/proc/self/mounts", kProcFileBytesMax);
@@ -168,7 +202,7 @@ std::vector<std::unique_ptr<CgroupFolder>> MakeFolders() {
   }
   for (const std::vector<std::string>& controllers :
        {std::vector<std::string>{"memory", "pids"}, std::vector<std::string>{"memory"},
-        std::vector<std::string>{"pids"}}) {
+        std::vector<std::string>{"pids"}, std::vector<std::string>{}}) {
     absl::StatusOr<std::unique_ptr<CgroupFolder>> folder =
         CgroupFolder::Create(parents_v2, controllers);
     if (folder.ok()) {
@@ -177,7 +211,8 @@ std::vector<std::unique_ptr<CgroupFolder>> MakeFolders() {
     }
   }
   for (const std::string controller : {"memory", "pids"}) {
-    if (!folders.empty() && folders[0]->Has(controller))
+    if (std::any_of(folders.begin(), folders.end(),
+                    [&](const auto& folder) { return folder->Has(controller); }))
       continue;
     std::vector<CgroupParent> parents = CgroupParents(controller, *mounts, *own);
     std::erase_if(parents, [](const CgroupParent& parent) { return parent.is_v2; });

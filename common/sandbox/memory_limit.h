@@ -24,8 +24,8 @@ struct MemoryState {
 // in `limit_hits` how often the sandbox met its own limit; unknown counters speak for the limit.
 MemoryState JudgeKills(std::optional<int64_t> oom_kills, std::optional<int64_t> limit_hits);
 
-// The limits of one sandbox that span its processes: memory and their number. Destroying it removes
-// what it made; its processes must be gone by then. Not thread-safe.
+// The limits of one sandbox that span its processes: memory, their number, and standing still.
+// Destroying it removes what it made; its processes must be gone by then. Not thread-safe.
 class TreeLimit {
  public:
   virtual ~TreeLimit() = default;
@@ -33,6 +33,11 @@ class TreeLimit {
   virtual absl::Status Add(pid_t init_pid) = 0;
   // Reads the counters; with the watchdog, sums up the processes now.
   virtual MemoryState Observe() = 0;
+  // Asks that all processes stand still, or go on; idempotent. By a cgroup of v2 it is the kernel's
+  // doing, whatever the processes do; else by SIGSTOP and SIGCONT of all below the first one.
+  virtual absl::Status SetFrozen(bool is_frozen) = 0;
+  // Whether all stand still now.
+  virtual bool IsFrozen() = 0;
 };
 
 // Makes TreeLimits. Each of memory and pids is looked for in the hierarchy that has it (cgroup v2,
@@ -49,6 +54,7 @@ class TreeLimiter {
   virtual absl::StatusOr<std::unique_ptr<TreeLimit>> NewLimit(const ResourceLimits& limits) = 0;
   virtual bool has_memory_cgroup() const = 0;
   virtual bool has_pids_cgroup() const = 0;
+  virtual bool has_freezer_cgroup() const = 0;
 };
 
 }  // namespace pike::sandbox

@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <absl/strings/str_cat.h>
+
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/sandbox/pidfd.h"
 
 namespace pike::sandbox {
@@ -37,11 +40,46 @@ void WatchedTree::Tick() {
     return;
   Observe();
   if (state_.is_limit_hit)
-    Kill();
+    KillNow();
 }
 
 void WatchedTree::Kill() {
+  MutexLock lock(&mutex_);
+  KillNow();
+}
+
+void WatchedTree::KillNow() {
+  is_killed_ = true;
   SignalPidfd(init_.get(), SIGKILL);
+  // bubblewrap's monitor stands still, too.
+  ThawNow();
+}
+
+absl::Status WatchedTree::Freeze() {
+  MutexLock lock(&mutex_);
+  if (limit_ == nullptr || is_killed_)
+    return absl::OkStatus();
+  is_freezing_ = true;
+  return limit_->SetFrozen(true);
+}
+
+bool WatchedTree::IsFrozen() {
+  MutexLock lock(&mutex_);
+  return limit_ == nullptr || is_killed_ || limit_->IsFrozen();
+}
+
+void WatchedTree::Thaw() {
+  MutexLock lock(&mutex_);
+  ThawNow();
+}
+
+void WatchedTree::ThawNow() {
+  if (limit_ == nullptr || !is_freezing_)
+    return;
+  is_freezing_ = false;
+  const absl::Status status = limit_->SetFrozen(false);
+  if (!status.ok())
+    LogWarning(absl::StrCat("cannot thaw a sandbox: ", status.message()));
 }
 
 void WatchedTree::WaitGone() {

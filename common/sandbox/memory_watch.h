@@ -19,7 +19,12 @@ class WatchedTree {
 
   // Looks at the memory, and kills the tree if it is above its limit.
   void Tick();
+  // A frozen tree goes on, to its end.
   void Kill();
+  // Asks that all of it stands still. Not after Kill.
+  absl::Status Freeze();
+  bool IsFrozen();
+  void Thaw();
   // Waits until init, and so everything in its pid namespace, is gone.
   void WaitGone();
   // Takes the last look and gives the limit back. REQUIRES: the tree is gone.
@@ -27,11 +32,15 @@ class WatchedTree {
 
  private:
   void Observe() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void KillNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ThawNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const UniqueFd init_;
   Mutex mutex_;
   std::unique_ptr<TreeLimit> limit_ ABSL_GUARDED_BY(mutex_);
   MemoryState state_ ABSL_GUARDED_BY(mutex_);
+  bool is_killed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_freezing_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // Ticks all trees: a cgroup's kernel kills one process only (v1), and where there is no cgroup

@@ -2,8 +2,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -20,6 +23,9 @@
 
 namespace pike::sandbox {
 namespace {
+
+// Processes may fork while they are being stopped.
+constexpr int kStopRounds = 20;
 
 // Small files of /proc; nothing if the process is gone.
 std::optional<std::string> ReadProc(const std::string& path) {
@@ -52,8 +58,13 @@ std::vector<pid_t> NumbersIn(const std::string& folder) {
   return numbers;
 }
 
-// Parent of a process: the second field after the command's name, which may hold anything.
-std::optional<pid_t> ParentOf(pid_t pid) {
+// What /proc/<pid>/stat says after the command's name, which may hold anything.
+struct Stat {
+  char state = '?';
+  pid_t parent = 0;
+};
+
+std::optional<Stat> StatOf(pid_t pid) {
   const std::optional<std::string> text = ReadProc(absl::StrCat("/proc/", pid, "/stat"));
   if (!text)
     return std::nullopt;
@@ -62,10 +73,23 @@ std::optional<pid_t> ParentOf(pid_t pid) {
     return std::nullopt;
   const std::vector<absl::string_view> fields =
       absl::StrSplit(absl::string_view(*text).substr(end + 1), ' ', absl::SkipEmpty());
-  pid_t parent = 0;
-  if (fields.size() < 2 || !absl::SimpleAtoi(fields[1], &parent))
+  Stat stat;
+  if (fields.size() < 2 || fields[0].empty() || !absl::SimpleAtoi(fields[1], &stat.parent))
     return std::nullopt;
-  return parent;
+  stat.state = fields[0][0];
+  return stat;
+}
+
+bool IsStill(pid_t pid) {
+  const std::optional<Stat> stat = StatOf(pid);
+  return !stat || stat->state == 'T' || stat->state == 't' || stat->state == 'Z' ||
+         stat->state == 'X';
+}
+
+std::vector<pid_t> DescendantsOf(pid_t root) {
+  std::vector<pid_t> tree = ProcessTree(root);
+  tree.erase(tree.begin());
+  return tree;
 }
 
 // Sum of the kB values of the named lines.
@@ -90,8 +114,8 @@ int64_t SumBytes(absl::string_view text, const std::vector<absl::string_view>& n
 std::vector<pid_t> ProcessTree(pid_t root) {
   std::multimap<pid_t, pid_t> children;
   for (const pid_t pid : NumbersIn("/proc")) {
-    if (const std::optional<pid_t> parent = ParentOf(pid))
-      children.emplace(*parent, pid);
+    if (const std::optional<Stat> stat = StatOf(pid))
+      children.emplace(stat->parent, pid);
   }
   std::vector<pid_t> tree = {root};
   for (size_t i = 0; i < tree.size(); ++i) {
@@ -100,6 +124,33 @@ std::vector<pid_t> ProcessTree(pid_t root) {
       tree.push_back(child->second);
   }
   return tree;
+}
+
+bool StopDescendants(pid_t root) {
+  for (int round = 0; round < kStopRounds; ++round) {
+    const std::vector<pid_t> tree = DescendantsOf(root);
+    if (std::all_of(tree.begin(), tree.end(), IsStill))
+      return true;
+    for (const pid_t pid : tree)
+      kill(pid, SIGSTOP);
+  }
+  return false;
+}
+
+void ContinueDescendants(pid_t root) {
+  for (const pid_t pid : DescendantsOf(root))
+    kill(pid, SIGCONT);
+}
+
+void KeepTreeOn(pid_t root, absl::Span<const int> cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores)
+    CPU_SET(static_cast<size_t>(core), &set);
+  for (const pid_t pid : ProcessTree(root)) {
+    for (const pid_t thread : NumbersIn(absl::StrCat("/proc/", pid, "/task")))
+      sched_setaffinity(thread, sizeof set, &set);
+  }
 }
 
 int64_t TreeMemoryBytes(const std::vector<pid_t>& pids, bool is_exact) {

@@ -4,16 +4,19 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include <thread>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
 
+#include "common/sandbox/process_tree.h"
 #include "common/sandbox/sandbox_impl.h"
 
 namespace pike::sandbox {
 namespace {
 
 constexpr std::chrono::seconds kMonitorGrace(2);
+constexpr std::chrono::microseconds kFreezeStep(500);
 constexpr int kSignalStatusMin = 128;
 constexpr int kSignalMax = 64;
 
@@ -97,6 +100,31 @@ Exit Sandbox::Impl::Finish(const ProcessEnd& end) {
     SetEnd(end.wait_status, &exit);
   exit_ = exit;
   return exit;
+}
+
+absl::Status Sandbox::StartFreezing() {
+  return impl_->launched.tree->Freeze();
+}
+
+absl::Status Sandbox::WaitFrozen(MonoTime deadline) {
+  while (!impl_->launched.tree->IsFrozen()) {
+    if (MonoNow() >= deadline)
+      return absl::UnavailableError(absl::StrCat(name(), " does not stand still"));
+    std::this_thread::sleep_for(kFreezeStep);
+  }
+  return absl::OkStatus();
+}
+
+void Sandbox::Thaw() {
+  impl_->launched.tree->Thaw();
+}
+
+void Sandbox::KeepOn(const std::vector<int>& cores) {
+  KeepTreeOn(impl_->launched.monitor->pid(), cores);
+}
+
+std::vector<pid_t> Sandbox::Processes() const {
+  return ProcessTree(impl_->launched.init_pid);
 }
 
 absl::StatusOr<int> UidSlots::Take(std::optional<int> wanted) {

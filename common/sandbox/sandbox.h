@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -70,6 +71,19 @@ class Sandbox {
   // Kills the whole tree, whatever session or process group its processes moved to, and waits until
   // it is gone. Idempotent.
   Exit Kill();
+
+  // Stops all of its processes until Thaw, by the kernel's freezer where there is a cgroup of
+  // version 2, else by SIGSTOP. It can be killed meanwhile. In two steps, so that several can be
+  // frozen at once.
+  absl::Status StartFreezing();
+  // Unavailable: they did not all stand still by `deadline`.
+  absl::Status WaitFrozen(MonoTime deadline);
+  void Thaw();
+  // Keeps all of its threads, and those to come, on these cores.
+  void KeepOn(const std::vector<int>& cores);
+
+  // Its processes as this host numbers them.
+  std::vector<pid_t> Processes() const;
 
   // What was written so far; complete once it has ended.
   CapturedOutput Stdout() const;

@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<SandboxHost>> SandboxHost::Create(const HostOptio
   const Impl& impl = *host->impl_;
   capabilities.names =
       CapabilityNames(impl.workshop.layout.is_root, impl.limiter->has_memory_cgroup(),
-                      impl.limiter->has_pids_cgroup());
+                      impl.limiter->has_pids_cgroup(), impl.limiter->has_freezer_cgroup());
   for (Problem& problem : Shortcomings(impl.limiter->has_memory_cgroup()))
     capabilities.problems.push_back(std::move(problem));
   host->impl_->capabilities = std::move(capabilities);

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <absl/strings/str_cat.h>
 
+#include "common/device/core_plan.h"
 #include "common/service/worker_session.h"
 
 namespace pike::compile_worker {
@@ -35,6 +36,8 @@ void Declare(CLI::App* app, Options* options) {
   app->add_option("--uid-base", options->uid_base,
                   "as root: first uid of the sandboxes; workers of one host need their own")
       ->capture_default_str();
+  app->add_option("--cores", options->cores,
+                  "stay on these cores, e.g. 0-11,14: others are kept for what is timed");
   app->add_flag("--without-cgroups", options->is_without_cgroups,
                 "watch memory instead of limiting it by cgroups");
 }
@@ -53,6 +56,9 @@ std::vector<std::string> CheckOptions(const Options& options) {
   check_range("--memory-max", options.memory_gib, 0.5, 1024);
   check_range("--build-memory-max", options.build_memory_gib, 0.5, 1024);
   check_range("--uid-base", options.uid_base, 1000, 4'000'000'000.0);
+  const auto cores = device::ParseCores(options.cores);
+  if (!options.cores.empty() && !cores.ok())
+    problems.push_back(absl::StrCat("--cores ", cores.status().message()));
   if (::access(options.python.c_str(), X_OK) != 0)
     problems.push_back(absl::StrCat("--python ", options.python, " is not a program"));
   return problems;

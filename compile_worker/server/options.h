@@ -19,6 +19,7 @@ struct Options {
   double memory_gib = 8;        // of one import
   double cache_gib = 4;         // artifacts kept on disk
   uint32_t uid_base = 210'000;  // first uid of sandboxes; workers of one host need their own
+  std::string cores;            // to stay on, as "0-11,14"; empty: any
   bool is_without_cgroups = false;
 };
 

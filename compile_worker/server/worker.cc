@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <absl/strings/str_cat.h>
 
@@ -15,6 +16,7 @@
 #include "common/build/build_record.h"
 #include "common/build/local_builder.h"
 #include "common/build/toolchain.h"
+#include "common/device/core_plan.h"
 #include "common/sandbox/sandbox_host.h"
 #include "common/sandbox/warm_pool.h"
 #include "common/service/artifact_client.h"
@@ -238,6 +240,11 @@ class Worker {
 }  // namespace
 
 absl::Status RunWorker(const Options& options, service::StopSignal* stop) {
+  if (!options.cores.empty()) {
+    // Before any thread is made, so that all that we start stays there, too.
+    ASSIGN_OR_RETURN(const std::vector<int> cores, device::ParseCores(options.cores));
+    RETURN_IF_ERROR(device::StayOn(cores));
+  }
   ASSIGN_OR_RETURN(const Place place, FindPlace(options));
   service::MetricsOptions metrics_options;
   metrics_options.process_name = kProcessName;

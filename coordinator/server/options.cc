@@ -13,7 +13,7 @@ namespace pike::coordinator {
 namespace {
 
 constexpr char kFooter[] = R"(Example:
-  pike-coordinator --store ~/pike-state --gpu-class "NVIDIA H200"
+  pike-coordinator --store ~/pike-state --gpu-class nvidia-h200
 
 Exit status: 0 stopped as asked, 1 failure, 2 wrong usage.)";
 

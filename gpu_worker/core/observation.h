@@ -26,6 +26,7 @@ enum class Event : uint8_t {
   kTaskFailed,   // the judge says that the task's own code failed
   kJudgeStuck,   // the judge did not answer in time
   kEnvironment,  // a sandbox, a file or a socket of ours failed
+  kDeviceFault,  // the device itself failed, is lost, or does not come to rest
   kCancelled,    // nobody wants the outcome any more
 };
 
@@ -54,6 +55,8 @@ struct Observation {
   std::string load_where;
   // Of kLoadFailed and kCallFailed: the harness saw an exception that says "no memory".
   bool is_memory_exception = false;
+  // Others were on the device, so its memory was not this evaluation's alone.
+  bool has_company = false;
   std::string error_type;  // of an exception; untrusted
   std::string text;        // untrusted where `side` is a runner's; one line or a traceback
   ProcessFacts process;

@@ -8,7 +8,8 @@
 namespace pike::gpu {
 
 // A deadline whose clock can be stopped: builds that the broker makes for a candidate are not
-// charged to it. Pauses nest. Pure; not thread-safe.
+// charged to it, nor is the time in which it is frozen for a neighbour's timing. Pauses nest. Pure;
+// not thread-safe.
 class PausableDeadline {
  public:
   PausableDeadline(MonoTime now, std::chrono::milliseconds budget) : deadline_(now + budget) {}
@@ -20,6 +21,11 @@ class PausableDeadline {
   void Resume(MonoTime now) {
     if (pauses_ > 0 && --pauses_ == 0)
       deadline_ += now - paused_at_;
+  }
+  // Adds time; nothing while it is paused, since the pause gives it anyway.
+  void Extend(std::chrono::nanoseconds more) {
+    if (!is_paused())
+      deadline_ += more;
   }
   bool is_paused() const { return pauses_ > 0; }
   bool HasPassed(MonoTime now) const { return !is_paused() && now >= deadline_; }

@@ -133,6 +133,7 @@ Decision OfCandidate(const Observation& seen) {
     case Event::kTaskFailed:
     case Event::kJudgeStuck:
     case Event::kEnvironment:
+    case Event::kDeviceFault:
     case Event::kCancelled:
       break;
   }
@@ -164,6 +165,7 @@ Decision OfReference(const Observation& seen) {
     case Event::kTaskFailed:
     case Event::kJudgeStuck:
     case Event::kEnvironment:
+    case Event::kDeviceFault:
     case Event::kCancelled:
       break;
   }
@@ -179,24 +181,7 @@ Decision OfJudge(const Observation& seen) {
   return Infrastructure(LastLine(seen.text));
 }
 
-}  // namespace
-
-std::vector<std::string> FindImpossibleClaims(const Samples& samples) {
-  std::vector<std::string> complaints;
-  for (size_t i = 0; i < samples.candidate_claim_ns.size(); ++i) {
-    const double claim = samples.candidate_claim_ns[i];
-    const double wall = i < samples.candidate_wall_ns.size() ? samples.candidate_wall_ns[i] : 0;
-    if (std::isfinite(claim) && claim > 0 && claim <= wall)
-      continue;
-    complaints.push_back(absl::StrCat("timed call ", i + 1, ": claims ", claim / 1e6,
-                                      " ms, the judge's clock says ", wall / 1e6, " ms"));
-    if (complaints.size() >= kSuspicionsMax)
-      break;
-  }
-  return complaints;
-}
-
-Decision Decide(const Observation& seen) {
+Decision DecideAsSeen(const Observation& seen) {
   switch (seen.event) {
     case Event::kCancelled:
       return {VerdictKind::kCancelled, Blame::kNone, false, "", {}};
@@ -209,6 +194,8 @@ Decision Decide(const Observation& seen) {
       return Infrastructure(absl::StrCat("the judge did not answer ", Doing(seen.phase)));
     case Event::kEnvironment:
       return Infrastructure(LastLine(seen.text));
+    case Event::kDeviceFault:
+      return Infrastructure(absl::StrCat("the device: ", LastLine(seen.text)));
     case Event::kDone:
       return OfSamples(seen);
     case Event::kLoadFailed:
@@ -230,6 +217,29 @@ Decision Decide(const Observation& seen) {
       break;
   }
   return Infrastructure(absl::StrCat("an outcome of no side ", Doing(seen.phase)));
+}
+
+}  // namespace
+
+std::vector<std::string> FindImpossibleClaims(const Samples& samples) {
+  std::vector<std::string> complaints;
+  for (size_t i = 0; i < samples.candidate_claim_ns.size(); ++i) {
+    const double claim = samples.candidate_claim_ns[i];
+    const double wall = i < samples.candidate_wall_ns.size() ? samples.candidate_wall_ns[i] : 0;
+    if (std::isfinite(claim) && claim > 0 && claim <= wall)
+      continue;
+    complaints.push_back(absl::StrCat("timed call ", i + 1, ": claims ", claim / 1e6,
+                                      " ms, the judge's clock says ", wall / 1e6, " ms"));
+    if (complaints.size() >= kSuspicionsMax)
+      break;
+  }
+  return complaints;
+}
+
+Decision Decide(const Observation& seen) {
+  Decision decision = DecideAsSeen(seen);
+  decision.should_repeat_alone = seen.is_memory_exception && seen.has_company;
+  return decision;
 }
 
 }  // namespace pike::gpu

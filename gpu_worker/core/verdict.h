@@ -34,6 +34,9 @@ struct Decision {
   // A process that was killed by SIGKILL: the candidate can do that to itself, and so can the
   // host's administrator or its out-of-memory killer. Only a repetition blames the candidate.
   bool should_repeat = false;
+  // The device's memory ran out while others used it, too: nobody is blamed before it was tried
+  // with the device to itself.
+  bool should_repeat_alone = false;
 };
 
 // Derives the verdict: a pure function of where something was seen, never of printed text.

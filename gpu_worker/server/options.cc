@@ -14,6 +14,10 @@ namespace {
 
 constexpr int kUsageError = 2;
 constexpr size_t kCoresPerSlot = 8;
+// On a GPU most of an evaluation is a load, which needs a core, and waiting for one's turn.
+constexpr size_t kCoresPerGpuSlot = 3;
+constexpr size_t kGpuSlotsMin = 2;
+constexpr size_t kGpuSlotsMax = 8;
 constexpr double kGib = 1024.0 * 1024 * 1024;
 constexpr double kMemoryGibMax = 16;
 
@@ -22,14 +26,17 @@ void Declare(CLI::App* app, Options* options) {
                   "coordinator, e.g. unix:/run/pike.sock or 127.0.0.1:7000");
   app->add_option("--python", options->python, "interpreter with torch for judge and runners")
       ->required();
-  app->add_option("--devices", options->devices, "devices to evaluate on: cpu")
+  app->add_option("--devices", options->devices,
+                  "what to evaluate on: auto (GPUs if there are any, else the CPU), all (GPUs), "
+                  "0,1 or GPU-UUIDs, cpu, simulated:N (N devices that compute on the CPU)")
       ->capture_default_str();
-  app->add_option("--slots", options->slots,
-                  "evaluations at once; operations that are timed exclude each other anyway "
-                  "(default: one per eight cores)");
+  app->add_option(
+      "--slots", options->slots,
+      "evaluations at once; operations that are timed exclude each other anyway "
+      "(default: per GPU one per three of its cores, at most 8; on the CPU one per eight)");
   app->add_option("--warm", options->warm, "runner sandboxes kept ready (default: 2 per slot)");
   app->add_option("--threads", options->threads,
-                  "torch threads of judge and runners (default: one per core)");
+                  "torch threads of judge and runners (default: one per core; on GPUs at most 8)");
   app->add_option("--cache-dir", options->cache_dir,
                   "folder for artifacts and native parts (default: in the state folder)");
   app->add_option("--cache-gib", options->cache_gib, "artifacts kept on disk")
@@ -76,17 +83,20 @@ std::vector<std::string> CheckOptions(const Options& options) {
   check_range("--build-memory-max", options.build_memory_gib, 0.5, 1024);
   check_range("--drain-seconds", options.drain_seconds, 0, 3600);
   check_range("--uid-base", options.uid_base, 1000, 4'000'000'000.0);
-  if (options.devices != "cpu")
-    problems.push_back(absl::StrCat("--devices ", options.devices,
-                                    ": this version evaluates on the CPU only; use --devices cpu"));
   if (::access(options.python.c_str(), X_OK) != 0)
     problems.push_back(absl::StrCat("--python ", options.python, " is not a program"));
   return problems;
 }
 
-void FillDefaults(Options* options) {
-  if (options->slots == 0)
-    options->slots = std::max<size_t>(1, std::thread::hardware_concurrency() / kCoresPerSlot);
+void FillDefaults(const std::vector<device::Device>& devices, Options* options) {
+  const size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  if (options->slots == 0) {
+    const bool is_cpu = devices[0].kind == device::Device::Kind::kCpu;
+    const size_t count = devices.size();
+    options->slots = is_cpu ? std::max<size_t>(count, cores / kCoresPerSlot)
+                            : count * std::clamp<size_t>(cores / count / kCoresPerGpuSlot,
+                                                         kGpuSlotsMin, kGpuSlotsMax);
+  }
   if (options->warm == 0)
     options->warm = 2 * options->slots;
   if (options->memory_gib == 0)

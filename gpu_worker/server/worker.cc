@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
@@ -16,6 +18,9 @@
 #include "common/build/build_record.h"
 #include "common/build/local_builder.h"
 #include "common/build/toolchain.h"
+#include "common/device/core_plan.h"
+#include "common/device/device_choice.h"
+#include "common/device/nvml.h"
 #include "common/sandbox/sandbox_host.h"
 #include "common/service/artifact_client.h"
 #include "common/service/blob_client.h"
@@ -24,6 +29,7 @@
 #include "common/service/runtime_dir.h"
 #include "common/service/service_artifact_store.h"
 #include "common/service/worker_client.h"
+#include "gpu_worker/server/device_units.h"
 #include "gpu_worker/server/lease_slots.h"
 #include "gpu_worker/server/native_parts.h"
 #include "gpu_worker/server/remote_builder.h"
@@ -43,14 +49,9 @@ int64_t Bytes(double gib) {
   return static_cast<int64_t>(gib * kGib);
 }
 
-v1::Device CpuDevice() {
-  v1::Device device;
-  device.set_device_id("cpu");
-  device.set_gpu_class("cpu");
-  device.set_arch("cpu");
-  device.set_memory_bytes(static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                          static_cast<uint64_t>(::sysconf(_SC_PAGE_SIZE)));
-  return device;
+uint64_t MachineBytes() {
+  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(::sysconf(_SC_PAGE_SIZE));
 }
 
 v1::LeaseResult Failure(const absl::Status& status) {
@@ -68,16 +69,20 @@ class Worker {
   absl::Status Run(service::StopSignal* stop);
 
  private:
-  explicit Worker(Options options) : options_(std::move(options)), device_(CpuDevice()) {}
+  explicit Worker(Options options) : options_(std::move(options)) {}
 
+  absl::Status ChooseDevices();
   absl::Status Prepare();
   absl::Status Connect(const std::string& target);
   v1::Hello MakeHello() const;
   v1::LeaseResult RunLease(const v1::Lease& lease, const std::stop_token& stop);
   absl::StatusOr<EvaluationRequest> Fetch(const v1::Lease& lease);
 
-  const Options options_;
-  const v1::Device device_;
+  Options options_;
+  // Null without a driver.
+  std::unique_ptr<device::GpuMonitor> monitor_;
+  std::vector<device::Device> devices_;
+  std::vector<std::vector<int>> reserved_cores_;  // by device
   const std::string worker_id_ = service::MakeWorkerId("gpu");
   std::string runtime_dir_;
   std::string cache_dir_;
@@ -86,14 +91,13 @@ class Worker {
   std::unique_ptr<service::Metrics> metrics_server_;
   std::unique_ptr<WorkerMetrics> metrics_;
   std::unique_ptr<sandbox::SandboxHost> host_;
-  std::unique_ptr<Node> node_;
   std::unique_ptr<service::BlobClient> blobs_;
   std::unique_ptr<service::ArtifactClient> index_;
   std::unique_ptr<service::ServiceArtifactStore> store_;
   std::unique_ptr<service::WorkerClient> client_;
   std::unique_ptr<build::Builder> builder_;
   std::unique_ptr<build::Broker> broker_;
-  std::unique_ptr<Supervisor> supervisor_;
+  std::unique_ptr<DeviceUnits> units_;
   std::unique_ptr<LeaseSlots> slots_;
 };
 
@@ -106,6 +110,38 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(const Options& options) {
   return worker;
 }
 
+absl::Status Worker::ChooseDevices() {
+  std::vector<device::GpuInfo> gpus;
+  absl::StatusOr<std::unique_ptr<device::GpuMonitor>> monitor = device::OpenNvml();
+  if (monitor.ok()) {
+    monitor_ = *std::move(monitor);
+    ASSIGN_OR_RETURN(gpus, monitor_->List());
+  }
+  if (toolchain_.toolchain.torch_cuda_version.empty() && options_.devices == "auto" &&
+      !gpus.empty()) {
+    LogWarning(absl::StrCat("the PyTorch of ", options_.python,
+                            " is built without CUDA: evaluating on the CPU"));
+    gpus.clear();
+  }
+  ASSIGN_OR_RETURN(devices_, device::ChooseDevices(options_.devices, gpus));
+  for (device::Device& device : devices_) {
+    if (device.kind == device::Device::Kind::kCpu)
+      device.memory_bytes = MachineBytes();
+    else if (toolchain_.toolchain.torch_cuda_version.empty())
+      return absl::FailedPreconditionError(
+          absl::StrCat("the PyTorch of ", options_.python,
+                       " is built without CUDA: install another, or use --devices cpu"));
+  }
+  FillDefaults(devices_, &options_);
+  if (devices_[0].kind == device::Device::Kind::kCpu)
+    return absl::OkStatus();
+  // Before any thread is made: all that we start stays off the reserved cores by itself.
+  const device::CorePlan plan =
+      device::PlanCores(device::OwnCores(), static_cast<int>(devices_.size()));
+  reserved_cores_ = plan.reserved;
+  return device::StayOn(plan.others);
+}
+
 absl::Status Worker::Prepare() {
   ASSIGN_OR_RETURN(runtime_dir_, service::OpenRuntimeDir(options_.runtime_dir));
   cache_dir_ = options_.cache_dir;
@@ -114,21 +150,27 @@ absl::Status Worker::Prepare() {
     cache_dir_ = state_dir + "/gpu-worker";
   }
   RETURN_IF_ERROR(service::MakeFolders(cache_dir_, 0700));
+  ASSIGN_OR_RETURN(const std::string share_dir, build::FindShareDir());
+  ASSIGN_OR_RETURN(toolchain_, build::ProbeToolchain({options_.python, share_dir, cache_dir_}));
+  toolchain_digest_ = toolchain_.toolchain.Digest();
+  RETURN_IF_ERROR(ChooseDevices());
   ASSIGN_OR_RETURN(
       metrics_server_,
       service::Metrics::Start({"pike-gpu-worker", options_.metrics_address, runtime_dir_}));
-  metrics_ = std::make_unique<WorkerMetrics>(&metrics_server_->registry(), device_.device_id());
+  metrics_ = std::make_unique<WorkerMetrics>(&metrics_server_->registry());
   metrics_->SetSlots(options_.slots);
   sandbox::HostOptions host_options;
   host_options.uid_base = options_.uid_base;
   host_options.is_without_cgroups = options_.is_without_cgroups;
   // Making it ends what a dead predecessor left behind, before the first lease.
   ASSIGN_OR_RETURN(host_, sandbox::SandboxHost::Create(host_options));
-  ASSIGN_OR_RETURN(const std::string share_dir, build::FindShareDir());
-  ASSIGN_OR_RETURN(toolchain_, build::ProbeToolchain({options_.python, share_dir, cache_dir_}));
-  toolchain_digest_ = toolchain_.toolchain.Digest();
   LogInfo("building the native parts (a minute the first time)");
-  NodeOptions node;
+  DeviceUnits::CommonOptions common;
+  common.reserved_cores = reserved_cores_;
+  common.on_frozen = [this](const std::string& device, double seconds) {
+    metrics_->AddFrozen(device, seconds);
+  };
+  NodeOptions& node = common.node;
   node.toolchain = toolchain_;
   node.share_dir = share_dir;
   ASSIGN_OR_RETURN(node.native_dir,
@@ -138,7 +180,8 @@ absl::Status Worker::Prepare() {
   node.judge_memory_bytes_max = Bytes(options_.judge_gib);
   node.threads = options_.threads;
   node.runners_ready = options_.warm;
-  ASSIGN_OR_RETURN(node_, Node::Create(std::move(node), host_.get()));
+  node.driver_folder = monitor_ ? monitor_->DriverFolder() : "";
+  ASSIGN_OR_RETURN(units_, DeviceUnits::Create(devices_, common, host_.get()));
   return absl::OkStatus();
 }
 
@@ -149,7 +192,8 @@ v1::Hello Worker::MakeHello() const {
   hello.set_host(service::HostName());
   hello.set_slots(static_cast<uint32_t>(options_.slots));
   *hello.mutable_toolchain() = build::ToProto(toolchain_.toolchain);
-  *hello.add_devices() = device_;
+  for (const device::Device& device : devices_)
+    *hello.add_devices() = ToProto(device);
   hello.set_can_build(toolchain_.can_build());
   for (const std::string& name : host_->capabilities().names)
     hello.add_capabilities(name);
@@ -192,13 +236,16 @@ absl::Status Worker::Connect(const std::string& target) {
   };
   ASSIGN_OR_RETURN(broker_, build::Broker::Create(std::move(broker), store_.get(), builder_.get()));
   SupervisorOptions supervisor;
-  supervisor.device = device_;
   supervisor.worker_id = worker_id_;
-  supervisor.on_lock = [this](absl::string_view operation, double wait_s, double held_s) {
-    metrics_->ObserveLock(operation, wait_s, held_s);
+  supervisor.on_lock = [this](const std::string& device, absl::string_view operation, double wait_s,
+                              double held_s) {
+    metrics_->ObserveLock(device, operation, wait_s, held_s);
   };
-  ASSIGN_OR_RETURN(supervisor_,
-                   Supervisor::Create(std::move(supervisor), node_.get(), broker_.get()));
+  supervisor.monitor = monitor_.get();
+  supervisor.on_quarantine = [this](const std::string& device, double seconds) {
+    metrics_->AddQuarantined(device, seconds);
+  };
+  RETURN_IF_ERROR(units_->Supervise(supervisor, broker_.get()));
   slots_ = std::make_unique<LeaseSlots>(
       options_.slots,
       [this](const v1::Lease& lease, const std::stop_token& stop) { return RunLease(lease, stop); },
@@ -238,7 +285,8 @@ v1::LeaseResult Worker::RunLease(const v1::Lease& lease, const std::stop_token& 
     result = Failure(request.status());
   } else {
     const service::LeaseKey key{lease.lease_id(), lease.attempt()};
-    result = supervisor_->Evaluate(
+    const DeviceUnits::Seat seat = units_->Take();
+    result = seat.supervisor()->Evaluate(
         *request, [this, &key](v1::Stage stage) { client_->SetStage(key, stage); }, stop);
   }
   if (result.has_verdict())
@@ -250,14 +298,17 @@ v1::LeaseResult Worker::RunLease(const v1::Lease& lease, const std::stop_token& 
 
 absl::Status Worker::Run(service::StopSignal* stop) {
   client_->Start();
-  LogInfo(absl::StrCat("worker ", worker_id_, " on ", device_.device_id(), ", ", options_.slots,
-                       " at once"));
+  std::vector<std::string> names;
+  for (const device::Device& device : devices_)
+    names.push_back(absl::StrCat(device.id, " (", device.gpu_class, ")"));
+  LogInfo(absl::StrCat("worker ", worker_id_, " on ", absl::StrJoin(names, ", "), "; ",
+                       options_.slots, " at once"));
   bool has_ended = false;
   while (!has_ended && !stop->is_requested()) {
     has_ended = client_->WaitUntilEnded(MonoNow());
     if (!has_ended)
       stop->WaitUntil(MonoNow() + kTickEvery);
-    supervisor_->CloseIdle(MonoNow());
+    units_->CloseIdle(MonoNow());
   }
   if (!has_ended) {
     LogInfo("stopping");
@@ -274,8 +325,7 @@ absl::Status Worker::Run(service::StopSignal* stop) {
 
 }  // namespace
 
-absl::Status RunWorker(Options options, service::StopSignal* stop) {
-  FillDefaults(&options);
+absl::Status RunWorker(const Options& options, service::StopSignal* stop) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Worker> worker, Worker::Create(options));
   return worker->Run(stop);
 }

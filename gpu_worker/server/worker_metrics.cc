@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
@@ -35,6 +36,14 @@ struct WorkerMetrics::Families {
                   .Name("pike_build_seconds")
                   .Help("Extension builds made on this worker")
                   .Register(*registry)),
+        frozen(prometheus::BuildCounter()
+                   .Name("pike_gpu_worker_frozen_seconds_total")
+                   .Help("Evaluations stood still for a neighbour's timing, summed over them")
+                   .Register(*registry)),
+        quarantined(prometheus::BuildCounter()
+                        .Name("pike_gpu_worker_quarantined_seconds_total")
+                        .Help("The device was put out of use after faults of its own")
+                        .Register(*registry)),
         slots(prometheus::BuildGauge()
                   .Name("pike_worker_slots")
                   .Help("Evaluations that can run at once")
@@ -50,16 +59,19 @@ struct WorkerMetrics::Families {
   prometheus::Family<prometheus::Histogram>& lock_held;
   prometheus::Family<prometheus::Histogram>& stage;
   prometheus::Family<prometheus::Histogram>& build;
+  prometheus::Family<prometheus::Counter>& frozen;
+  prometheus::Family<prometheus::Counter>& quarantined;
   prometheus::Gauge& slots;
   prometheus::Gauge& busy;
 };
 
-WorkerMetrics::WorkerMetrics(prometheus::Registry* registry, std::string device)
-    : device_(std::move(device)), families_(std::make_unique<Families>(registry)) {}
+WorkerMetrics::WorkerMetrics(prometheus::Registry* registry)
+    : families_(std::make_unique<Families>(registry)) {}
 WorkerMetrics::~WorkerMetrics() = default;
 
-void WorkerMetrics::ObserveLock(absl::string_view operation, double wait_s, double held_s) {
-  const prometheus::Labels labels = {{"device", device_}, {"operation", std::string(operation)}};
+void WorkerMetrics::ObserveLock(const std::string& device, absl::string_view operation,
+                                double wait_s, double held_s) {
+  const prometheus::Labels labels = {{"device", device}, {"operation", std::string(operation)}};
   families_->lock_wait.Add(labels, SecondsBuckets()).Observe(wait_s);
   families_->lock_held.Add(labels, SecondsBuckets()).Observe(held_s);
 }
@@ -76,6 +88,13 @@ void WorkerMetrics::ObserveStages(const v1::StageTimes& times) {
 
 void WorkerMetrics::ObserveBuild(absl::string_view outcome, double seconds) {
   families_->build.Add({{"outcome", std::string(outcome)}}, SecondsBuckets()).Observe(seconds);
+}
+
+void WorkerMetrics::AddFrozen(const std::string& device, double seconds) {
+  families_->frozen.Add({{"device", device}}).Increment(seconds);
+}
+void WorkerMetrics::AddQuarantined(const std::string& device, double seconds) {
+  families_->quarantined.Add({{"device", device}}).Increment(seconds);
 }
 
 void WorkerMetrics::SetSlots(size_t slots) {

@@ -17,18 +17,21 @@ namespace pike::gpu {
 // This worker's time series. Thread-safe. `registry` must outlive it.
 class WorkerMetrics {
  public:
-  WorkerMetrics(prometheus::Registry* registry, std::string device);
+  explicit WorkerMetrics(prometheus::Registry* registry);
   ~WorkerMetrics();
 
-  void ObserveLock(absl::string_view operation, double wait_s, double held_s);
+  void ObserveLock(const std::string& device, absl::string_view operation, double wait_s,
+                   double held_s);
   void ObserveStages(const v1::StageTimes& times);
   void ObserveBuild(absl::string_view outcome, double seconds);
+  // Evaluations stood still for a neighbour's timing.
+  void AddFrozen(const std::string& device, double seconds);
+  void AddQuarantined(const std::string& device, double seconds);
   void SetSlots(size_t slots);
   void AddBusySlots(int change);
 
  private:
   struct Families;
-  const std::string device_;
   const std::unique_ptr<Families> families_;
 };
 

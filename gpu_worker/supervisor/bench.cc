@@ -16,10 +16,16 @@ constexpr std::chrono::seconds kEndTimeout{2};
 }  // namespace
 
 Bench::Bench(Node* node, std::string task_version, sandbox::WarmSandbox warm)
-    : node_(node), task_version_(std::move(task_version)), warm_(std::move(warm)) {}
+    : node_(node),
+      task_version_(std::move(task_version)),
+      warm_(std::move(warm)),
+      member_(node->gate(), warm_.sandbox.get()) {}
 
 Bench::~Bench() {
-  warm_.sandbox->Kill();
+  {
+    const QuietGate::Teardown teardown(member_.gate(), member_.party());
+    warm_.sandbox->Kill();
+  }
   node_->Forget(*warm_.sandbox);
 }
 
@@ -44,6 +50,7 @@ absl::StatusOr<std::optional<nlohmann::json>> Bench::Read(MonoTime deadline) {
 }
 
 ProcessFacts Bench::End() {
+  const QuietGate::Teardown teardown(member_.gate(), member_.party());
   return FactsOf(warm_.sandbox->WaitOrKill(MonoNow() + kEndTimeout));
 }
 
@@ -65,6 +72,7 @@ std::unique_ptr<Bench> BenchShelf::Take(const std::string& task_version) {
 }
 
 void BenchShelf::Put(std::unique_ptr<Bench> bench, MonoTime now) {
+  bench->Join(QuietGate::kNobody);
   std::list<Idle> evicted;
   MutexLock lock(&mutex_);
   idle_.push_back({std::move(bench), now});

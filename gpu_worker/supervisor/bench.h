@@ -20,8 +20,16 @@
 #include "common/sandbox/warm_pool.h"
 #include "gpu_worker/core/observation.h"
 #include "gpu_worker/supervisor/node.h"
+#include "gpu_worker/supervisor/sandbox_member.h"
 
 namespace pike::gpu {
+
+// What a judge says about its task and device. Trusted.
+struct TaskFacts {
+  bool has_device_frames = false;  // knows `prepare` and `settle`
+  double reference_ms = 0;         // of one call; 0: not known
+  uint64_t device_memory_free_bytes = 0;
+};
 
 // A task as a judge needs it.
 struct TaskFile {
@@ -46,11 +54,17 @@ class Bench {
   absl::StatusOr<std::optional<nlohmann::json>> Read(MonoTime deadline);
   int fd() const { return warm_.channel.fd(); }
 
+  // From here on it uses the device as part of `party`, nobody's while it idles. Waits while
+  // somebody else times.
+  void Join(QuietGate::PartyId party) { member_.Join(party); }
+  void KeepOnReservedCores() { node_->KeepOnReserved(warm_.sandbox.get()); }
+
   // How it ended: waits a moment for it to do so by itself, then kills.
   ProcessFacts End();
   bool HasEnded() const { return warm_.sandbox->Wait(MonoNow()).has_value(); }
   absl::Status HandIn(const TaskFile& task) const;
 
+  TaskFacts facts;
   const std::string& task_version() const { return task_version_; }
   const sandbox::Sandbox& sandbox() const { return *warm_.sandbox; }
 
@@ -58,6 +72,7 @@ class Bench {
   Node* const node_;
   const std::string task_version_;
   sandbox::WarmSandbox warm_;
+  SandboxMember member_;
 };
 
 // Idle benches, so that a task's next candidate finds its judge ready. Bounded; the least recently
@@ -73,6 +88,7 @@ class BenchShelf {
   void Put(std::unique_ptr<Bench> bench, MonoTime now);
   // Closes those that were idle for too long.
   void CloseIdle(MonoTime now);
+  void CloseAll() { CloseIdle(MonoTime::max()); }
 
  private:
   struct Idle {

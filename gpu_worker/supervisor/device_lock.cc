@@ -19,17 +19,17 @@ namespace {
 // How often the lock of another process is tried for.
 constexpr std::chrono::milliseconds kRetryEvery{2};
 
-std::string FileName(std::string device_id) {
+}  // namespace
+
+std::string LockFileName(std::string device_id) {
   for (char& c : device_id) {
     const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                           (c >= '0' && c <= '9') || c == '-' || c == '_';
     if (!is_plain)
       c = '_';
   }
-  return device_id + ".lock";
+  return device_id;
 }
-
-}  // namespace
 
 DeviceLock::Hold::Hold(Hold&& other) noexcept
     : lock_(std::exchange(other.lock_, nullptr)), since_(other.since_) {}
@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<DeviceLock>> DeviceLock::Open(const std::string& 
                                                              const std::string& device_id) {
   const std::string folder = runtime_dir + "/locks";
   RETURN_IF_ERROR(service::MakeFolders(folder, 0700));
-  const std::string path = absl::StrCat(folder, "/", FileName(device_id));
+  const std::string path = absl::StrCat(folder, "/", LockFileName(device_id), ".lock");
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.is_open())
     return ErrnoStatus(errno, path);

@@ -15,6 +15,9 @@
 
 namespace pike::gpu {
 
+// A device's name as part of a file's name.
+std::string LockFileName(std::string device_id);
+
 // The lock of one device: a flock on <runtime_dir>/locks/<device>.lock, so that workers of one host
 // exclude each other and the kernel frees it when its holder dies. Within the process it is first
 // come, first served. Held per operation, never over an evaluation. Thread-safe.

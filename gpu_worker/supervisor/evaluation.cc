@@ -20,22 +20,11 @@ using std::chrono::milliseconds;
 constexpr milliseconds kJudgeGrace{30'000};
 constexpr milliseconds kPumpMax{1'000};
 // Timing waits this long for the start of a warm sandbox to end, and looks this often.
-constexpr milliseconds kSettleTimeout{20'000};
-constexpr milliseconds kSettleStep{20};
+constexpr milliseconds kStartTimeout{20'000};
+constexpr milliseconds kStartStep{20};
 
 milliseconds Ms(uint32_t value) {
   return milliseconds(value);
-}
-
-absl::StatusOr<std::pair<UniqueFd, UniqueFd>> CallChannel() {
-  int ends[2] = {-1, -1};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return ErrnoStatus(errno, "socketpair");
-  return std::make_pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
-}
-
-double MsOf(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
 }
 
 }  // namespace
@@ -50,58 +39,88 @@ Evaluation::Evaluation(const EvaluationContext& context, const EvaluationRequest
 
 EvaluationReport Evaluation::Run() {
   const std::stop_callback wake(stop_, [this] { wake_.Wake(); });
-  const v1::Policy& policy = request_.policy;
-  const MonoTime start = MonoNow();
-  on_stage_(v1::STAGE_PREPARE);
-  OpenBench();
+  EnterDevice();
   if (!seen_)
-    LoadRunners();
-  // The judge's own reference runs beside the two runners in each call.
-  const milliseconds call = Ms(policy.call_timeout_ms());
+    Prepare();
   if (!seen_)
-    Operate(Phase::kFirstCall, "first_call", {{"type", "first_call"}},
-            Ms(policy.first_call_timeout_ms()) * 2 + call + kJudgeGrace);
-  const MonoTime prepared = MonoNow();
-  report_.times.set_prepare_ms(ToMs(prepared - start) - report_.times.lock_wait_ms());
-  if (!seen_) {
-    on_stage_(v1::STAGE_VERIFY);
-    const double waited = report_.times.lock_wait_ms();
-    Operate(Phase::kVerify, "verify", {{"type", "verify"}, {"calls", policy.correctness_trials()}},
-            call * 3 * policy.correctness_trials() + kJudgeGrace);
-    report_.times.set_verify_ms(ToMs(MonoNow() - prepared) -
-                                (report_.times.lock_wait_ms() - waited));
-  }
-  // An import of torch beside a timed call would be measured, too.
-  std::optional<Node::Quiet> quiet;
-  if (!seen_) {
-    quiet.emplace(context_.node);
-    const MonoTime settled_by = MonoNow() + kSettleTimeout;
-    while (!seen_ && context_.node->IsStarting() && MonoNow() < settled_by)
-      Pump(MonoNow() + kSettleStep);
-  }
-  if (!seen_) {
-    on_stage_(v1::STAGE_MEASURE);
-    const MonoTime verified = MonoNow();
-    const double waited = report_.times.lock_wait_ms();
-    Operate(Phase::kMeasure, "measure",
-            {{"type", "measure"},
-             {"warmup_calls", policy.warmup_calls()},
-             {"timed_calls_max", policy.timed_calls_max()},
-             {"timed_ms_max", policy.timed_ms_max()}},
-            call * 3 * (policy.warmup_calls() + 1) + Ms(policy.timed_ms_max()) * 8 + kJudgeGrace);
-    report_.times.set_measure_ms(ToMs(MonoNow() - verified) -
-                                 (report_.times.lock_wait_ms() - waited));
-  }
+    Verify();
+  if (!seen_)
+    Measure();
   if (!seen_)
     Finish();
   CleanUp();
   return std::move(report_);
 }
 
-void Evaluation::OpenBench() {
-  bench_ = context_.benches->Take(request_.task.version);
-  if (bench_)
+void Evaluation::Prepare() {
+  const v1::Policy& policy = request_.policy;
+  const MonoTime start = MonoNow();
+  on_stage_(v1::STAGE_PREPARE);
+  OpenBench();
+  RecordInterval("setup", start);
+  if (!seen_)
+    FillCaches();
+  const MonoTime filled = MonoNow();
+  if (!seen_)
+    LoadRunners();
+  if (!seen_)
+    PrepareInputs(1 + policy.correctness_trials());
+  RecordInterval("setup", filled);
+  // The judge's own reference runs beside the two runners in each call.
+  if (!seen_)
+    Operate(Phase::kFirstCall, "first_call", {{"type", "first_call"}},
+            Ms(policy.first_call_timeout_ms()) * 2 + Ms(policy.call_timeout_ms()) + kJudgeGrace);
+  report_.times.set_prepare_ms(ToMs(MonoNow() - start) - report_.times.lock_wait_ms());
+}
+
+void Evaluation::Verify() {
+  const v1::Policy& policy = request_.policy;
+  const MonoTime start = MonoNow();
+  const double waited = report_.times.lock_wait_ms();
+  on_stage_(v1::STAGE_VERIFY);
+  Operate(Phase::kVerify, "verify", {{"type", "verify"}, {"calls", policy.correctness_trials()}},
+          Ms(policy.call_timeout_ms()) * 3 * policy.correctness_trials() + kJudgeGrace);
+  const MonoTime verified = MonoNow();
+  if (!seen_) {
+    PrepareInputs(policy.warmup_calls() + policy.timed_calls_max());
+    RecordInterval("setup", verified);
+  }
+  report_.times.set_verify_ms(ToMs(MonoNow() - start) - (report_.times.lock_wait_ms() - waited));
+}
+
+void Evaluation::Measure() {
+  const v1::Policy& policy = request_.policy;
+  // An import of torch beside a timed call would be measured, too. On a GPU imports keep off the
+  // reserved cores, or none begins while the lock is held.
+  std::optional<Node::Quiet> no_starts;
+  if (IsCpu())
+    no_starts.emplace(context_.node);
+  const MonoTime settled_by = MonoNow() + kStartTimeout;
+  while (!seen_ && IsCpu() && context_.node->IsStarting() && MonoNow() < settled_by)
+    Pump(MonoNow() + kStartStep);
+  if (seen_)
     return;
+  const MonoTime start = MonoNow();
+  const double waited = report_.times.lock_wait_ms();
+  on_stage_(v1::STAGE_MEASURE);
+  Operate(Phase::kMeasure, "measure",
+          {{"type", "measure"},
+           {"warmup_calls", policy.warmup_calls()},
+           {"timed_calls_max", policy.timed_calls_max()},
+           {"timed_ms_max", policy.timed_ms_max()}},
+          Ms(policy.call_timeout_ms()) * 3 * (policy.warmup_calls() + 1) +
+              Ms(policy.timed_ms_max()) * 8 + kJudgeGrace);
+  report_.times.set_measure_ms(ToMs(MonoNow() - start) - (report_.times.lock_wait_ms() - waited));
+}
+
+void Evaluation::OpenBench() {
+  if (context_.is_alone)
+    context_.benches->CloseAll();
+  bench_ = context_.benches->Take(request_.task.version);
+  if (bench_) {
+    bench_->Join(party_->id());
+    return;
+  }
   absl::StatusOr<sandbox::WarmSandbox> warm =
       context_.node->TakeJudge(MonoNow() + context_.node->options().ready_timeout, stop_);
   if (!warm.ok()) {
@@ -109,11 +128,16 @@ void Evaluation::OpenBench() {
     return;
   }
   bench_ = std::make_unique<Bench>(context_.node, request_.task.version, *std::move(warm));
+  bench_->Join(party_->id());
   const absl::Status handed = bench_->HandIn(request_.task);
   if (!handed.ok()) {
     SeeEnvironment(Phase::kLoad, handed);
     return;
   }
+  OpenTask();
+}
+
+void Evaluation::OpenTask() {
   const milliseconds timeout = Ms(request_.policy.load_timeout_ms()) +
                                Ms(request_.policy.first_call_timeout_ms()) + kJudgeGrace;
   const std::optional<nlohmann::json> answer =
@@ -122,15 +146,18 @@ void Evaluation::OpenBench() {
            {"weight_seed", request_.task.weight_seed},
            {"entry", request_.task.entry_reference}},
           {}, timeout);
-  if (!answer || TextOf(*answer, "type") == "task_ready")
+  if (!answer)
     return;
-  is_bench_good_ = false;
-  Observation seen;
-  seen.event = Event::kTaskFailed;
-  seen.side = Side::kJudge;
-  seen.error_type = TextOf(*answer, "error_type");
-  seen.text = TextOf(*answer, "text");
-  See(std::move(seen));
+  if (TextOf(*answer, "type") != "task_ready") {
+    is_bench_good_ = false;
+    SeeTaskFailed(*answer);
+    return;
+  }
+  bench_->facts.has_device_frames = answer->contains("device");
+  bench_->facts.reference_ms = NumberOf(*answer, "reference_ms");
+  bench_->facts.device_memory_free_bytes =
+      CountOf(MemberOf(*answer, "device"), "memory_free_bytes");
+  bench_->KeepOnReservedCores();
 }
 
 bool Evaluation::TakeRunner(Side side, const UniqueFd& call_channel,
@@ -147,6 +174,9 @@ bool Evaluation::TakeRunner(Side side, const UniqueFd& call_channel,
     return false;
   }
   *link = std::make_unique<RunnerLink>(side, context_.node, *std::move(warm));
+  (*link)->Join(party_->id());
+  if (is_candidate)
+    HandCachesOn(*(*link)->sandbox());
   LoadOrder order;
   order.source = is_candidate ? request_.candidate_source : request_.task.source;
   order.entries = is_candidate ? std::vector<std::string>{"ModelNew", "Model"}
@@ -161,6 +191,13 @@ bool Evaluation::TakeRunner(Side side, const UniqueFd& call_channel,
   (is_candidate ? candidate_load_ : reference_load_)
       .emplace(MonoNow(), Ms(request_.policy.load_timeout_ms()));
   return true;
+}
+
+absl::StatusOr<std::pair<UniqueFd, UniqueFd>> Evaluation::CallChannel() {
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return ErrnoStatus(errno, "socketpair");
+  return std::make_pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
 
 void Evaluation::LoadRunners() {
@@ -182,6 +219,8 @@ void Evaluation::LoadRunners() {
     Pump(MonoNow() + kPumpMax);
   candidate_load_.reset();
   reference_load_.reset();
+  candidate_->KeepOnReservedCores();
+  reference_->KeepOnReservedCores();
   if (!seen_)
     Begin({std::move(candidate_channel->first), std::move(reference_channel->first)});
 }
@@ -199,14 +238,8 @@ void Evaluation::Begin(std::pair<UniqueFd, UniqueFd> judge_ends) {
   if (!answer)
     return;
   is_begun_ = true;
-  if (TextOf(*answer, "type") == "begun")
-    return;
-  Observation seen;
-  seen.event = Event::kTaskFailed;
-  seen.side = Side::kJudge;
-  seen.error_type = TextOf(*answer, "error_type");
-  seen.text = TextOf(*answer, "text");
-  See(std::move(seen));
+  if (TextOf(*answer, "type") != "begun")
+    SeeTaskFailed(*answer);
 }
 
 void Evaluation::Operate(Phase phase, const char* name, nlohmann::json request,
@@ -217,16 +250,23 @@ void Evaluation::Operate(Phase phase, const char* name, nlohmann::json request,
     Pump(MonoNow() + kPumpMax);
   if (seen_)
     return;
-  Operation operation{phase, name, PausableDeadline(MonoNow(), watchdog), {}, {}, {}};
-  if (!TakeLock(&operation))
+  operation_.emplace(phase, name, PausableDeadline(MonoNow(), watchdog));
+  if (!TakeLock(&*operation_)) {
+    operation_.reset();
     return;
-  operation.watchdog = PausableDeadline(MonoNow(), watchdog);
-  operation_.emplace(std::move(operation));
+  }
+  if (phase == Phase::kMeasure) {
+    ReadGpu(/*is_before=*/true);
+    Settle();
+  }
+  operation_->watchdog = PausableDeadline(MonoNow(), watchdog);
   answer_.reset();
-  if (!bench_->Send(request).ok())
+  if (!seen_ && !bench_->Send(request).ok())
     SeeJudge(Event::kProcessGone);
   while (!seen_ && !answer_)
     Pump(MonoNow() + kPumpMax);
+  if (phase == Phase::kMeasure)
+    ReadGpu(/*is_before=*/false);
   DropLock(&*operation_);
   RecordLock(*operation_);
   operation_.reset();
@@ -261,39 +301,6 @@ void Evaluation::Finish() {
   See(std::move(seen));
 }
 
-bool Evaluation::TakeLock(Operation* operation) {
-  const MonoTime start = MonoNow();
-  absl::StatusOr<DeviceLock::Hold> hold = context_.lock->Acquire(stop_);
-  operation->waited += MonoNow() - start;
-  if (hold.ok()) {
-    operation->hold.emplace(*std::move(hold));
-    return true;
-  }
-  Observation seen;
-  seen.event = absl::IsCancelled(hold.status()) ? Event::kCancelled : Event::kEnvironment;
-  seen.phase = operation->phase;
-  seen.text = std::string(hold.status().message());
-  See(std::move(seen));
-  return false;
-}
-
-void Evaluation::DropLock(Operation* operation) {
-  if (!operation->hold)
-    return;
-  operation->held += MonoNow() - operation->hold->since();
-  operation->hold.reset();
-}
-
-void Evaluation::RecordLock(const Operation& operation) {
-  v1::LockTime* time = report_.times.add_locks();
-  time->set_operation(operation.name);
-  time->set_wait_ms(MsOf(operation.waited));
-  time->set_held_ms(MsOf(operation.held));
-  report_.times.set_lock_wait_ms(report_.times.lock_wait_ms() + time->wait_ms());
-  if (context_.on_lock)
-    context_.on_lock(operation.name, time->wait_ms() / 1e3, time->held_ms() / 1e3);
-}
-
 std::optional<nlohmann::json> Evaluation::Ask(const nlohmann::json& request,
                                               const std::vector<int>& fds, milliseconds timeout) {
   answer_.reset();
@@ -301,12 +308,10 @@ std::optional<nlohmann::json> Evaluation::Ask(const nlohmann::json& request,
     SeeJudge(Event::kProcessGone);
     return std::nullopt;
   }
-  const MonoTime deadline = MonoNow() + timeout;
-  while (!seen_ && !answer_) {
-    Pump(std::min(deadline, MonoNow() + kPumpMax));
-    if (!seen_ && !answer_ && MonoNow() >= deadline)
-      SeeJudge(Event::kJudgeStuck);
-  }
+  ask_.emplace(MonoNow(), timeout);
+  while (!seen_ && !answer_)
+    Pump(MonoNow() + kPumpMax);
+  ask_.reset();
   if (!answer_)
     is_bench_good_ = false;  // it is in the middle of something
   return std::exchange(answer_, std::nullopt);

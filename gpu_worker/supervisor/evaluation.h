@@ -18,12 +18,14 @@
 #include "common/base/clock.h"
 #include "common/base/unique_fd.h"
 #include "common/build/broker.h"
+#include "common/device/gpu.h"
 #include "gpu_worker/core/observation.h"
 #include "gpu_worker/core/pausable_deadline.h"
 #include "gpu_worker/supervisor/bench.h"
 #include "gpu_worker/supervisor/device_lock.h"
 #include "gpu_worker/supervisor/late_builds.h"
 #include "gpu_worker/supervisor/node.h"
+#include "gpu_worker/supervisor/quiet_gate.h"
 #include "gpu_worker/supervisor/runner_link.h"
 #include "gpu_worker/supervisor/wake_fd.h"
 #include "pike/v1/types.pb.h"
@@ -46,8 +48,14 @@ struct EvaluationContext {
   BenchShelf* benches = nullptr;
   build::Broker* broker = nullptr;
   DeviceLock* lock = nullptr;
-  // Called with "first_call", "verify" or "measure", and seconds. May be empty.
-  std::function<void(absl::string_view operation, double wait_s, double held_s)> on_lock;
+  device::GpuMonitor* monitor = nullptr;  // null where there is no GPU
+  std::string device_id;
+  // Called with the device, "first_call", "verify" or "measure", and seconds. May be empty.
+  std::function<void(const std::string& device, absl::string_view operation, double wait_s,
+                     double held_s)>
+      on_lock;
+  // No other evaluation, nor an idle judge, is on the device meanwhile.
+  bool is_alone = false;
 };
 
 // What an evaluation found out.
@@ -72,22 +80,42 @@ class Evaluation {
  private:
   // An operation of the judge that is under way.
   struct Operation {
-    Phase phase;
-    const char* name;
+    Operation(Phase its_phase, const char* its_name, PausableDeadline deadline)
+        : phase(its_phase), name(its_name), watchdog(deadline) {}
+
+    const Phase phase;
+    const char* const name;
     PausableDeadline watchdog;
     std::optional<DeviceLock::Hold> hold;
+    std::optional<Node::Quiet> no_starts;     // of kMeasure
+    std::optional<QuietGate::Timing> timing;  // of kMeasure: all others stand still
+    MonoTime since{};                         // it has the device
     std::chrono::nanoseconds waited{};
     std::chrono::nanoseconds held{};
   };
 
   // Each returns once its step is done or `seen_` is set.
+  void EnterDevice();
+  void Prepare();
+  void Verify();
+  void Measure();
   void OpenBench();
+  void OpenTask();
+  void FillCaches();
+  void ForgetFirstRunner();
+  // Puts what the first runner compiled where this one, which has loaded nothing yet, looks for it.
+  void HandCachesOn(const sandbox::Sandbox& to);
   void LoadRunners();
   void Begin(std::pair<UniqueFd, UniqueFd> judge_ends);
   void Operate(Phase phase, const char* name, nlohmann::json request,
                std::chrono::milliseconds watchdog);
   void Finish();
+  // Makes inputs ahead, outside the lock. What it cannot make is made in the calls.
+  void PrepareInputs(uint32_t calls);
+  // Waits in an operation until the device is at rest.
+  void Settle();
 
+  static absl::StatusOr<std::pair<UniqueFd, UniqueFd>> CallChannel();
   bool TakeRunner(Side side, const UniqueFd& call_channel, std::unique_ptr<RunnerLink>* link);
   // Waits for what happens next, until `until` at most, and handles it.
   void Pump(MonoTime until);
@@ -98,18 +126,26 @@ class Evaluation {
   void OnBuildFinished(FinishedBuild finished);
   void OnJudgeReadable();
   void CheckDeadlines();
+  // Extends what runs by the time in which this evaluation stood still.
+  void ChargeFrozen();
   std::optional<nlohmann::json> Ask(const nlohmann::json& request, const std::vector<int>& fds,
                                     std::chrono::milliseconds timeout);
 
   bool TakeLock(Operation* operation);
   void DropLock(Operation* operation);
+  bool BeginTiming(Operation* operation);
   void RecordLock(const Operation& operation);
+  void RecordInterval(const char* operation, MonoTime start);
+  // Into the evidence: the GPU before or after the timing.
+  void ReadGpu(bool is_before);
   // Ends the evaluation with this, unless something ended it before.
   void See(Observation seen);
   void SeeEnvironment(Phase phase, const absl::Status& status);
   void SeeJudge(Event event);
+  void SeeTaskFailed(const nlohmann::json& frame);
   void CleanUp();
   void FillEvidence();
+  bool IsCpu() const { return context_.device_id == "cpu"; }
   Phase phase() const { return operation_ ? operation_->phase : phase_; }
   RunnerLink* LinkOf(Side side) const {
     return side == Side::kReference ? reference_.get() : candidate_.get();
@@ -128,15 +164,22 @@ class Evaluation {
   // spoken.
   std::optional<Observation> doubtful_;
   Phase phase_ = Phase::kLoad;
+  // Before the processes, which are its members.
+  std::unique_ptr<QuietGate::Party> party_;
+  std::chrono::nanoseconds frozen_charged_{};
   std::unique_ptr<Bench> bench_;
   std::unique_ptr<RunnerLink> candidate_;
   std::unique_ptr<RunnerLink> reference_;
   bool is_candidate_loaded_ = false;
   bool is_reference_loaded_ = false;
   bool is_begun_ = false;
+  bool is_jit_call_ = false;  // a runner's death is the judge's to report
+  UniqueFd cache_;            // what the first runner compiled
+  std::set<std::string> known_artifacts_;
   bool is_bench_good_ = true;
   std::optional<PausableDeadline> candidate_load_;
   std::optional<PausableDeadline> reference_load_;
+  std::optional<PausableDeadline> ask_;
   std::optional<Operation> operation_;
   std::optional<nlohmann::json> answer_;
   int builds_asked_ = 0;

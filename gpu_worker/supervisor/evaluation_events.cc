@@ -50,6 +50,8 @@ void Evaluation::Pump(MonoTime until) {
     if (*load && (*load)->At())
       until = std::min(until, *(*load)->At());
   }
+  if (ask_ && ask_->At())
+    until = std::min(until, *ask_->At());
   if (operation_ && operation_->watchdog.At())
     until = std::min(until, *operation_->watchdog.At());
   std::array<pollfd, 4> fds = {pollfd{wake_.get(), POLLIN, 0},
@@ -105,7 +107,7 @@ void Evaluation::OnReadable(RunnerLink* link) {
 
 void Evaluation::OnLoadFailed(Side side, Observation seen) {
   seen.side = side;
-  if (operation_) {
+  if (operation_ || is_jit_call_) {
     // No load is under way: the call in progress ends by the runner's death.
     OnGone(LinkOf(side));
     return;
@@ -120,7 +122,7 @@ void Evaluation::OnLoadFailed(Side side, Observation seen) {
 void Evaluation::OnGone(RunnerLink* link) {
   if (phase_ == Phase::kFinish)
     return;  // it leaves when the judge closes its channel
-  if (operation_) {
+  if (operation_ || is_jit_call_) {
     // The judge says what became of the call; without its frames the runner is of no use.
     link->End(MonoNow() + kGoneTimeout);
     return;
@@ -191,7 +193,8 @@ void Evaluation::OnBuildFinished(FinishedBuild finished) {
   }
   const build::BuildOutcome& outcome = *finished.outcome;
   const bool is_known =
-      outcome.artifact && request_.built_artifacts.contains(outcome.artifact->sha256());
+      outcome.artifact && (request_.built_artifacts.contains(outcome.artifact->sha256()) ||
+                           known_artifacts_.contains(outcome.artifact->sha256()));
   if (finished.side == Side::kCandidate && !is_known)
     report_.late_builds.push_back(build::ToBuildRecord(outcome, finished.name, /*is_late=*/true));
   UniqueFd artifact;
@@ -225,8 +228,13 @@ PausableDeadline* Evaluation::LoadDeadlineOf(Side side) {
 }
 
 void Evaluation::CheckDeadlines() {
+  ChargeFrozen();
   const MonoTime now = MonoNow();
-  if (operation_ && operation_->watchdog.HasPassed(now) && !answer_)
+  // Within an operation a question has its own deadline.
+  const std::optional<PausableDeadline>& asked = ask_;
+  const bool is_stuck =
+      asked ? asked->HasPassed(now) : operation_ && operation_->watchdog.HasPassed(now);
+  if (is_stuck && !answer_)
     SeeJudge(Event::kJudgeStuck);
   for (const Side side : {Side::kReference, Side::kCandidate}) {
     const bool is_loaded = side == Side::kReference ? is_reference_loaded_ : is_candidate_loaded_;
@@ -263,10 +271,26 @@ void Evaluation::SeeJudge(Event event) {
   See(std::move(seen));
 }
 
+void Evaluation::SeeTaskFailed(const nlohmann::json& frame) {
+  Observation seen;
+  seen.phase = phase();
+  seen.event = TextOf(frame, "kind") == "device" ? Event::kDeviceFault : Event::kTaskFailed;
+  seen.side = Side::kJudge;
+  seen.is_memory_exception = TextOf(frame, "kind") == "memory";
+  seen.error_type = TextOf(frame, "error_type");
+  seen.text = TextOf(frame, "text");
+  See(std::move(seen));
+}
+
 void Evaluation::CleanUp() {
   Observation& seen = *seen_;
-  if (seen.event == Event::kJudgeStuck || seen.event == Event::kCancelled)
+  if (seen.event == Event::kJudgeStuck || seen.event == Event::kCancelled ||
+      seen.event == Event::kDeviceFault)
     is_bench_good_ = false;
+  // The host's CPU has no memory of its own that neighbours could take.
+  seen.has_company = party_ && !IsCpu() && party_->has_company();
+  if (party_)
+    report_.times.set_frozen_ms(ToMs(party_->FrozenFor(MonoNow())));
   // One that is gone may still be on its way out; everyone else is killed at once.
   for (RunnerLink* link : {candidate_.get(), reference_.get()}) {
     if (link == nullptr)

@@ -24,7 +24,7 @@ std::string LineOf(const nlohmann::json& frame, const char* name, size_t bytes_m
   return EscapeLine(TextOf(frame, name).substr(0, bytes_max));
 }
 
-Event EventOf(const std::string& outcome) {
+Event EventOf(const std::string& outcome, const std::string& kind) {
   if (outcome == "done")
     return Event::kDone;
   if (outcome == "mismatch")
@@ -38,7 +38,7 @@ Event EventOf(const std::string& outcome) {
   if (outcome == "violation")
     return Event::kViolation;
   if (outcome == "task_failed")
-    return Event::kTaskFailed;
+    return kind == "device" ? Event::kDeviceFault : Event::kTaskFailed;
   return Event::kEnvironment;  // "aborted" without our asking, or nothing we know
 }
 
@@ -94,7 +94,7 @@ Observation ObservationOfResult(const nlohmann::json& result, Phase phase) {
   Observation seen;
   seen.phase = phase;
   const std::string outcome = TextOf(result, "outcome");
-  seen.event = EventOf(outcome);
+  seen.event = EventOf(outcome, TextOf(result, "kind"));
   const std::string side = TextOf(result, "side");
   seen.side = side == "candidate"   ? Side::kCandidate
               : side == "reference" ? Side::kReference
@@ -135,13 +135,13 @@ v1::Correctness CorrectnessOfResult(const nlohmann::json& result) {
   return correctness;
 }
 
-v1::Measurement MeasurementOf(const Samples& samples) {
+v1::Measurement MeasurementOf(const Samples& samples, bool is_cuda) {
   v1::Measurement measurement;
   FillStats(samples.candidate_claim_ns, samples.candidate_wall_ns, measurement.mutable_candidate());
   FillStats(samples.reference_claim_ns, samples.reference_wall_ns, measurement.mutable_reference());
   if (measurement.candidate().mean_ms() > 0)
     measurement.set_speedup(measurement.reference().mean_ms() / measurement.candidate().mean_ms());
-  measurement.set_clock("steady_clock");
+  measurement.set_clock(is_cuda ? "cuda_events" : "steady_clock");
   return measurement;
 }
 

@@ -5,11 +5,14 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
 #include "common/base/status_macros.h"
 #include "common/build/local_builder.h"
+#include "gpu_worker/supervisor/device_lock.h"
 
 namespace pike::gpu {
 namespace {
@@ -17,6 +20,54 @@ namespace {
 constexpr char kInsideScriptsDir[] = "/pike/inside";
 constexpr char kInsideNativeDir[] = "/pike/native";
 constexpr int kChannelFd = 3;
+constexpr int kCudaThreadsMax = 8;
+
+int DefaultThreads(const NodeOptions& options) {
+  // They live there once they are loaded.
+  if (!options.reserved_cores.empty())
+    return static_cast<int>(options.reserved_cores.size());
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const bool is_cuda = options.device.kind == device::Device::Kind::kCuda;
+  return is_cuda ? std::min(cores, kCudaThreadsMax) : cores;
+}
+
+// The device nodes that CUDA opens for one GPU, as far as this machine has them.
+std::vector<std::string> DeviceNodes(const device::Device& gpu) {
+  std::vector<std::string> nodes;
+  for (const std::string& path :
+       {absl::StrCat("/dev/nvidia", gpu.minor), std::string("/dev/nvidiactl"),
+        std::string("/dev/nvidia-uvm"), std::string("/dev/nvidia-uvm-tools"),
+        std::string("/dev/nvidia-caps")}) {
+    std::error_code error;
+    if (std::filesystem::exists(path, error))
+      nodes.push_back(path);
+  }
+  return nodes;
+}
+
+// What a process needs to find its device, and compilers that run at run time to find their places.
+void AddDevice(const NodeOptions& options, sandbox::SandboxSpec* spec) {
+  spec->environment["TRITON_CACHE_DIR"] = absl::StrCat(kInsideCacheDir, "/triton");
+  spec->environment["TORCHINDUCTOR_CACHE_DIR"] = absl::StrCat(kInsideCacheDir, "/inductor");
+  spec->environment["TORCH_EXTENSIONS_DIR"] = absl::StrCat(kInsideCacheDir, "/extensions");
+  const device::Device& device = options.device;
+  if (device.kind != device::Device::Kind::kCuda) {
+    spec->environment["PIKE_DEVICE"] = "cpu";
+    // No device is handed in; asking the driver for one only takes time.
+    spec->environment["CUDA_VISIBLE_DEVICES"] = "";
+    return;
+  }
+  spec->environment["PIKE_DEVICE"] = "cuda";
+  spec->environment["CUDA_VISIBLE_DEVICES"] = device.id;
+  spec->devices = DeviceNodes(device);
+  std::error_code error;
+  const std::string& driver = options.driver_folder;
+  if (!driver.empty() && !absl::StartsWith(driver, "/usr/") &&
+      std::filesystem::is_directory(driver, error)) {
+    spec->read_only_binds.push_back({driver, driver});
+    spec->environment["LD_LIBRARY_PATH"] = driver;
+  }
+}
 
 }  // namespace
 
@@ -30,14 +81,18 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Create(NodeOptions options,
       return absl::NotFoundError(absl::StrCat(*path, ": ", error.message()));
     *path = clean.string();
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<WorkFolder> folder, WorkFolder::Create(options.runtime_dir));
+  ASSIGN_OR_RETURN(std::unique_ptr<WorkFolder> folder,
+                   WorkFolder::Create(options.runtime_dir, LockFileName(options.device.id)));
   if (options.threads <= 0)
-    options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    options.threads = DefaultThreads(options);
   return std::unique_ptr<Node>(new Node(std::move(options), host, std::move(folder)));
 }
 
 Node::Node(NodeOptions options, sandbox::SandboxHost* host, std::unique_ptr<WorkFolder> folder)
-    : options_(std::move(options)), host_(host), folder_(std::move(folder)) {
+    : options_(std::move(options)),
+      host_(host),
+      folder_(std::move(folder)),
+      gate_(options_.on_frozen) {
   sandbox::WarmPoolOptions pool;
   pool.channel_fd = kChannelFd;
   pool.ready_timeout = options_.ready_timeout;
@@ -62,15 +117,14 @@ absl::StatusOr<sandbox::SandboxSpec> Node::MakeSpec(Role role, int64_t memory_by
                       {"PIKE_NATIVE_DIR", kInsideNativeDir},
                       {"OMP_NUM_THREADS", threads},
                       {"MKL_NUM_THREADS", threads},
-                      {"PYTHONDONTWRITEBYTECODE", "1"},
-                      // No device is handed in; asking the driver for one only takes time.
-                      {"CUDA_VISIBLE_DEVICES", ""}};
+                      {"PYTHONDONTWRITEBYTECODE", "1"}};
   spec.working_folder = kInsideWorkDir;
   for (const std::string& folder : build::ToolchainFolders(paths, /*with_cuda=*/false))
     spec.read_only_binds.push_back({folder, folder});
   spec.read_only_binds.push_back({options_.share_dir + "/inside", kInsideScriptsDir});
   spec.read_only_binds.push_back({options_.native_dir, kInsideNativeDir});
   spec.read_only_binds.push_back({folder_->PathOf(spec.name), kInsideInputDir});
+  AddDevice(options_, &spec);
   spec.tmpfs.push_back({kInsideWorkDir, options_.work_bytes_max});
   spec.tmp_bytes_max = options_.work_bytes_max;
   spec.limits.memory_bytes_max = memory_bytes_max;

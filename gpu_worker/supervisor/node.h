@@ -3,9 +3,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -13,9 +15,11 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/build/toolchain.h"
+#include "common/device/device_choice.h"
 #include "common/sandbox/sandbox_host.h"
 #include "common/sandbox/spec.h"
 #include "common/sandbox/warm_pool.h"
+#include "gpu_worker/supervisor/quiet_gate.h"
 #include "gpu_worker/supervisor/work_folder.h"
 
 namespace pike::gpu {
@@ -23,13 +27,22 @@ namespace pike::gpu {
 // Where things lie inside a judge's or runner's sandbox.
 inline constexpr char kInsideInputDir[] = "/pike/in";  // read-only: what the supervisor hands in
 inline constexpr char kInsideWorkDir[] = "/work";      // writable, private, in memory
+// Where Triton, Inductor and others keep what they compile. Their files hold absolute paths, so it
+// is the same in every sandbox.
+inline constexpr char kInsideCacheDir[] = "/work/cache";
 
-// What judges and runners on this node are made of.
+// What judges and runners of one device are made of.
 struct NodeOptions {
   build::ProbedToolchain toolchain;
   std::string share_dir;    // holds inside/
   std::string native_dir;   // holds the native parts for this toolchain
   std::string runtime_dir;  // locks and work folders
+  device::Device device = {device::Device::Kind::kCpu, "cpu", "cpu", "cpu"};
+  // Cores kept for what is timed on it. Empty: none are, so nothing is started beside a timing.
+  std::vector<int> reserved_cores;
+  // Told how long evaluations stood still for a neighbour's timing. May be empty.
+  std::function<void(double seconds)> on_frozen;
+  std::string driver_folder;  // of a GPU: the driver's libraries; bound where /usr has them not
   int64_t runner_memory_bytes_max = int64_t{8} << 30;
   int64_t judge_memory_bytes_max = int64_t{12} << 30;
   int64_t work_bytes_max = int64_t{1} << 30;  // of a sandbox's own files
@@ -39,7 +52,7 @@ struct NodeOptions {
   std::chrono::milliseconds ready_timeout{180'000};  // to import torch
 };
 
-// Starts judges and runners on this node: warm pools of single-use sandboxes, each with an input
+// Starts judges and runners for one device: warm pools of single-use sandboxes, each with an input
 // folder of its own. Thread-safe. Ownership: `host` must outlive it.
 class Node {
  public:
@@ -74,7 +87,14 @@ class Node {
   void Forget(const sandbox::Sandbox& ended) const { folder_->Remove(ended.name()); }
 
   const NodeOptions& options() const { return options_; }
+  bool is_cuda() const { return options_.device.kind == device::Device::Kind::kCuda; }
   sandbox::SandboxHost* host() const { return host_; }
+  QuietGate* gate() { return &gate_; }
+  // Moves a loaded process to the reserved cores, if there are any.
+  void KeepOnReserved(sandbox::Sandbox* sandbox) const {
+    if (!options_.reserved_cores.empty())
+      sandbox->KeepOn(options_.reserved_cores);
+  }
 
  private:
   enum class Role { kRunner, kJudge };
@@ -86,6 +106,7 @@ class Node {
   const NodeOptions options_;
   sandbox::SandboxHost* const host_;
   const std::unique_ptr<WorkFolder> folder_;
+  QuietGate gate_;
   std::atomic<uint64_t> last_number_{0};
   Mutex mutex_;
   int quiet_count_ ABSL_GUARDED_BY(mutex_) = 0;

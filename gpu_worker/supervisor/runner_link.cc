@@ -47,7 +47,10 @@ ProcessFacts FactsOf(const sandbox::Exit& exit) {
 }
 
 RunnerLink::RunnerLink(Side side, Node* node, sandbox::WarmSandbox warm)
-    : side_(side), node_(node), warm_(std::move(warm)) {}
+    : side_(side),
+      node_(node),
+      warm_(std::move(warm)),
+      member_(node->gate(), warm_.sandbox.get()) {}
 
 RunnerLink::~RunnerLink() {
   End(MonoNow());
@@ -93,6 +96,7 @@ void RunnerLink::Reply(const nlohmann::json& frame, const std::vector<int>& fds)
 const sandbox::Exit& RunnerLink::End(MonoTime deadline) {
   if (!exit_) {
     is_open_ = false;
+    const QuietGate::Teardown teardown(member_.gate(), member_.party());
     exit_ = warm_.sandbox->WaitOrKill(deadline);
   }
   return *exit_;

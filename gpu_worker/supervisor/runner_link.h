@@ -17,6 +17,7 @@
 #include "common/sandbox/warm_pool.h"
 #include "gpu_worker/core/observation.h"
 #include "gpu_worker/supervisor/node.h"
+#include "gpu_worker/supervisor/sandbox_member.h"
 
 namespace pike::gpu {
 
@@ -50,6 +51,11 @@ class RunnerLink {
   RunnerLink(const RunnerLink&) = delete;
   RunnerLink& operator=(const RunnerLink&) = delete;
 
+  // From here on it may use the device as part of `party`. Waits while somebody else times.
+  void Join(QuietGate::PartyId party) { member_.Join(party); }
+  void KeepOnReservedCores() { node_->KeepOnReserved(warm_.sandbox.get()); }
+  sandbox::Sandbox* sandbox() const { return warm_.sandbox.get(); }
+
   // Hands the files in and says go; `call_channel` is the runner's end towards the judge.
   absl::Status Load(const LoadOrder& order, const UniqueFd& call_channel);
 
@@ -74,6 +80,7 @@ class RunnerLink {
   const Side side_;
   Node* const node_;
   sandbox::WarmSandbox warm_;
+  SandboxMember member_;
   bool is_open_ = true;
   std::optional<sandbox::Exit> exit_;
 };

@@ -68,7 +68,7 @@ v1::Stage StageOf(Phase phase) {
   return v1::STAGE_UNSPECIFIED;
 }
 
-v1::Verdict VerdictOf(const Decision& decision, EvaluationReport report) {
+v1::Verdict VerdictOf(const Decision& decision, EvaluationReport report, bool is_cuda) {
   v1::Verdict verdict;
   verdict.set_kind(ToProto(decision.kind));
   verdict.set_reason(decision.reason);
@@ -79,7 +79,7 @@ v1::Verdict VerdictOf(const Decision& decision, EvaluationReport report) {
   const bool has_samples = !report.seen.samples.candidate_claim_ns.empty();
   if (decision.kind == VerdictKind::kValid ||
       (decision.kind == VerdictKind::kSuspect && has_samples))
-    *verdict.mutable_measurement() = MeasurementOf(report.seen.samples);
+    *verdict.mutable_measurement() = MeasurementOf(report.seen.samples, is_cuda);
   for (v1::BuildRecord& build : report.late_builds)
     *verdict.add_builds() = std::move(build);
   *verdict.mutable_evidence() = std::move(report.evidence);
@@ -106,42 +106,82 @@ Supervisor::Supervisor(SupervisorOptions options, Node* node, build::Broker* bro
       lock_(std::move(lock)),
       benches_(options_.benches_idle_max, options_.bench_idle_time_max) {}
 
+bool Supervisor::IsQuarantined(MonoTime now) {
+  MutexLock lock(&mutex_);
+  return health_.IsQuarantined(now);
+}
+
+void Supervisor::Learn(const Observation& seen, const Decision& decision) {
+  const std::string& device = options_.device.device_id();
+  std::chrono::seconds quarantine{0};
+  {
+    MutexLock lock(&mutex_);
+    if (seen.event == Event::kDeviceFault)
+      quarantine = health_.OnFault(MonoNow());
+    else if (decision.kind != VerdictKind::kInfra && decision.kind != VerdictKind::kCancelled)
+      health_.OnSuccess();
+  }
+  if (quarantine.count() == 0)
+    return;
+  LogError(absl::StrCat("device ", device, " is quarantined for ", quarantine.count(),
+                        " s: ", decision.reason));
+  // What is left of it holds contexts on the device.
+  benches_.CloseAll();
+  if (options_.on_quarantine)
+    options_.on_quarantine(device, static_cast<double>(quarantine.count()));
+}
+
+v1::LeaseResult Supervisor::ResultOf(const Decision& decision, EvaluationReport report,
+                                     const std::vector<std::string>& earlier) const {
+  v1::LeaseResult result;
+  *result.mutable_times() = report.times;
+  if (decision.kind == VerdictKind::kInfra) {
+    v1::InfraFailure* failure = result.mutable_infra_failure();
+    failure->set_reason(decision.reason);
+    failure->set_is_retryable(decision.is_retryable);
+    failure->set_blame(ToProto(decision.blame));
+    return result;
+  }
+  *result.mutable_verdict() = VerdictOf(decision, std::move(report), node_->is_cuda());
+  v1::Evidence* evidence = result.mutable_verdict()->mutable_evidence();
+  evidence->set_worker_id(options_.worker_id);
+  evidence->set_device_id(options_.device.device_id());
+  evidence->set_gpu_class(options_.device.gpu_class());
+  evidence->set_toolchain_digest(node_->options().toolchain.toolchain.Digest());
+  for (const std::string& name : node_->host()->capabilities().names)
+    evidence->add_sandbox(name);
+  for (const std::string& line : earlier)
+    evidence->add_earlier_attempts(line);
+  return result;
+}
+
 v1::LeaseResult Supervisor::Evaluate(const EvaluationRequest& request,
                                      const std::function<void(v1::Stage)>& on_stage,
                                      const std::stop_token& stop) {
-  const EvaluationContext context{node_, &benches_, broker_, lock_.get(), options_.on_lock};
+  EvaluationContext context{node_,           &benches_,        broker_,
+                            lock_.get(),     options_.monitor, options_.device.device_id(),
+                            options_.on_lock};
   std::vector<std::string> earlier;
-  for (int attempt = 1;; ++attempt) {
+  int tries = 0;  // with neighbours; one alone may follow
+  for (;;) {
+    if (IsQuarantined(MonoNow()))
+      return ResultOf({VerdictKind::kInfra, Blame::kInfrastructure, true,
+                       absl::StrCat("device ", options_.device.device_id(), " is quarantined")},
+                      {}, {});
+    ++tries;
     EvaluationReport report = Evaluation(context, request, on_stage, stop).Run();
     const Decision decision = Decide(report.seen);
-    v1::LeaseResult result;
-    *result.mutable_times() = report.times;
+    Learn(report.seen, decision);
     const bool is_infra = decision.kind == VerdictKind::kInfra;
     if (is_infra)
-      LogWarning(absl::StrCat("evaluation failed, try ", attempt, ": ", decision.reason));
+      LogWarning(absl::StrCat("evaluation failed, try ", tries, ": ", decision.reason));
+    const bool needs_alone = decision.should_repeat_alone && !context.is_alone;
     const bool can_change = is_infra ? decision.is_retryable : decision.should_repeat;
-    if (can_change && attempt < kTriesMax && !stop.stop_requested()) {
-      earlier.push_back(absl::StrCat("on the worker: ", decision.reason));
-      continue;
-    }
-    if (is_infra) {
-      v1::InfraFailure* failure = result.mutable_infra_failure();
-      failure->set_reason(decision.reason);
-      failure->set_is_retryable(decision.is_retryable);
-      failure->set_blame(ToProto(decision.blame));
-      return result;
-    }
-    *result.mutable_verdict() = VerdictOf(decision, std::move(report));
-    v1::Evidence* evidence = result.mutable_verdict()->mutable_evidence();
-    evidence->set_worker_id(options_.worker_id);
-    evidence->set_device_id(options_.device.device_id());
-    evidence->set_gpu_class(options_.device.gpu_class());
-    evidence->set_toolchain_digest(node_->options().toolchain.toolchain.Digest());
-    for (const std::string& name : node_->host()->capabilities().names)
-      evidence->add_sandbox(name);
-    for (const std::string& line : earlier)
-      evidence->add_earlier_attempts(line);
-    return result;
+    if (stop.stop_requested() || !(needs_alone || (can_change && tries < kTriesMax)))
+      return ResultOf(decision, std::move(report), earlier);
+    context.is_alone = context.is_alone || needs_alone;
+    earlier.push_back(absl::StrCat("on the worker: ", decision.reason,
+                                   needs_alone ? " (beside others: tried again alone)" : ""));
   }
 }
 

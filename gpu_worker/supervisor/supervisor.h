@@ -6,12 +6,17 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/build/broker.h"
+#include "common/device/gpu.h"
+#include "gpu_worker/core/device_health.h"
+#include "gpu_worker/core/verdict.h"
 #include "gpu_worker/supervisor/bench.h"
 #include "gpu_worker/supervisor/device_lock.h"
 #include "gpu_worker/supervisor/evaluation.h"
@@ -23,12 +28,17 @@ namespace pike::gpu {
 
 struct SupervisorOptions {
   v1::Device device;
-  std::string worker_id;  // for evidence
+  std::string worker_id;                  // for evidence
+  device::GpuMonitor* monitor = nullptr;  // null where there is no GPU; must outlive us
   // Judges kept for their task's next candidate; each costs a torch and the task's weights.
   size_t benches_idle_max = 2;
   std::chrono::milliseconds bench_idle_time_max{120'000};
   // For metrics: an operation's use of the device lock, in seconds. May be empty.
-  std::function<void(absl::string_view operation, double wait_s, double held_s)> on_lock;
+  std::function<void(const std::string& device, absl::string_view operation, double wait_s,
+                     double held_s)>
+      on_lock;
+  // For metrics: the device is quarantined for so long. May be empty.
+  std::function<void(const std::string& device, double seconds)> on_quarantine;
 };
 
 // Evaluates candidates on one device: owns its lock and its judges, and derives the verdicts.
@@ -41,7 +51,8 @@ class Supervisor {
   // Checks and times one candidate. The result lacks only its lease's name: a verdict, or an
   // InfraFailure. A failure of ours (a judge that died, say) is tried once more with new processes
   // before it is reported. `on_stage` is called on this thread. After a stop request it returns
-  // soon; its result is then worthless.
+  // soon; its result is then worthless. Memory of the device that ran out beside others is tried
+  // again with the device alone. While the device is quarantined the answer is a retryable failure.
   v1::LeaseResult Evaluate(const EvaluationRequest& request,
                            const std::function<void(v1::Stage)>& on_stage,
                            const std::stop_token& stop);
@@ -49,15 +60,23 @@ class Supervisor {
   // Closes judges that were idle for too long. Call now and then.
   void CloseIdle(MonoTime now) { benches_.CloseIdle(now); }
 
+  // Faults of the device itself, not of candidates, have put it out of use for a while.
+  bool IsQuarantined(MonoTime now);
+
  private:
   Supervisor(SupervisorOptions options, Node* node, build::Broker* broker,
              std::unique_ptr<DeviceLock> lock);
+  v1::LeaseResult ResultOf(const Decision& decision, EvaluationReport report,
+                           const std::vector<std::string>& earlier) const;
+  void Learn(const Observation& seen, const Decision& decision);
 
   const SupervisorOptions options_;
   Node* const node_;
   build::Broker* const broker_;
   const std::unique_ptr<DeviceLock> lock_;
   BenchShelf benches_;
+  Mutex mutex_;
+  DeviceHealth health_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace pike::gpu

@@ -50,11 +50,12 @@ void RemoveLeftovers(const std::string& parent) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WorkFolder>> WorkFolder::Create(const std::string& runtime_dir) {
+absl::StatusOr<std::unique_ptr<WorkFolder>> WorkFolder::Create(const std::string& runtime_dir,
+                                                               absl::string_view name) {
   const std::string parent = runtime_dir + "/gpu-worker";
   RETURN_IF_ERROR(service::MakeFolders(parent, 0700));
   RemoveLeftovers(parent);
-  const std::string path = absl::StrCat(parent, "/", ::getpid());
+  const std::string path = absl::StrCat(parent, "/", ::getpid(), "-", name);
   ASSIGN_OR_RETURN(UniqueFd lock, TryLock(absl::StrCat(path, kLockSuffix)));
   RETURN_IF_ERROR(service::MakeFolders(path, 0700));
   return std::unique_ptr<WorkFolder>(new WorkFolder(path, std::move(lock)));

@@ -11,11 +11,12 @@
 
 namespace pike::gpu {
 
-// This process's folder for files that sandboxes read: <runtime_dir>/gpu-worker/<pid>, removed by
-// the destructor. Those of dead predecessors are removed when it is made.
+// A folder for files that sandboxes read: <runtime_dir>/gpu-worker/<pid>-<name>, removed by the
+// destructor. Those of dead predecessors are removed when it is made.
 class WorkFolder {
  public:
-  static absl::StatusOr<std::unique_ptr<WorkFolder>> Create(const std::string& runtime_dir);
+  static absl::StatusOr<std::unique_ptr<WorkFolder>> Create(const std::string& runtime_dir,
+                                                            absl::string_view name);
   ~WorkFolder();
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;

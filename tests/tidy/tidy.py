@@ -25,6 +25,7 @@ LONG_FILES: dict[str, str] = {
 # What a folder may include of ours besides itself. The longest matching folder counts.
 ALLOWED_INCLUDES = {
     "common/base": [],
+    "common/device": ["common/base"],
     "common/sandbox": ["common/base"],
     "common/build": ["common/base", "common/sandbox"],
     "common/service": ["common/base", "common/build"],

@@ -72,15 +72,24 @@ TEST_CASE("ChildPlan: metrics ports and GPUs", "[cli]") {
   CHECK_FALSE(MetricsPorts("65535").ok());
   CHECK_FALSE(MetricsPorts("-1").ok());
   CHECK_FALSE(MetricsPorts("on").ok());
-  CHECK(CheckGpus("none").ok());
-  CHECK_FALSE(CheckGpus("0,1").ok());
-  CHECK_FALSE(CheckGpus("all").ok());
+  UpSettings settings;
+  REQUIRE(ResolveGpus("none", {}, &settings).ok());
+  CHECK(settings.devices == "cpu");
+  CHECK(settings.gpu_classes == std::vector<std::string>{"cpu"});
+  CHECK_FALSE(ResolveGpus("all", {}, &settings).ok());
+  const device::GpuInfo gpu{"GPU-1", "NVIDIA H200", "9.0"};
+  REQUIRE(ResolveGpus("0", {gpu}, &settings).ok());
+  CHECK(settings.devices == "0");
+  CHECK(settings.gpu_classes == std::vector<std::string>{"nvidia-h200"});
+  CHECK_FALSE(settings.compile_cores.empty());
+  CHECK_FALSE(ResolveGpus("0,1", {gpu}, &settings).ok());
 }
 
 TEST_CASE("ChildPlan: the coordinator comes first and workers get their slots", "[cli]") {
   UpSettings settings;
   settings.target = "unix:/r/pike.sock";
   settings.compile_slots = 3;
+  settings.devices = "all";
   settings.metrics_addresses = {"off", "off", "off"};
   const auto children = PlanChildren(settings);
   REQUIRE(children.size() == 3);
@@ -88,6 +97,8 @@ TEST_CASE("ChildPlan: the coordinator comes first and workers get their slots", 
   const auto& argv = children[1].argv;
   CHECK(std::find(argv.begin(), argv.end(), "3") != argv.end());
   CHECK(std::find(argv.begin(), argv.end(), settings.target) != argv.end());
+  const auto& gpu_argv = children[2].argv;
+  CHECK(std::find(gpu_argv.begin(), gpu_argv.end(), "all") != gpu_argv.end());
 }
 
 TEST_CASE("ChildProcess: its end says how it ended", "[cli]") {

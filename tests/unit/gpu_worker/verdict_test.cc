@@ -192,5 +192,32 @@ TEST_CASE("Decide: only SIGKILL asks for a repetition before it blames the candi
   CHECK_FALSE(Decide(Gone(Phase::kMeasure, Side::kCandidate, 0, 9, true)).should_repeat);
 }
 
+TEST_CASE("Decide: memory that ran out beside others is tried again alone", "[gpu_worker]") {
+  Observation seen;
+  seen.event = Event::kCallFailed;
+  seen.phase = Phase::kVerify;
+  seen.side = Side::kCandidate;
+  seen.is_memory_exception = true;
+  CHECK_FALSE(Decide(seen).should_repeat_alone);
+  seen.has_company = true;
+  CHECK(Decide(seen).should_repeat_alone);
+  CHECK(Decide(seen).kind == VerdictKind::kOutOfMemory);
+  seen.is_memory_exception = false;
+  CHECK_FALSE(Decide(seen).should_repeat_alone);
+}
+
+TEST_CASE("Decide: a fault of the device is nobody's verdict", "[gpu_worker]") {
+  Observation seen;
+  seen.event = Event::kDeviceFault;
+  for (const Side side : {Side::kNone, Side::kJudge, Side::kCandidate}) {
+    seen.side = side;
+    seen.text = "an illegal memory access was encountered";
+    const Decision decision = Decide(seen);
+    CHECK(decision.kind == VerdictKind::kInfra);
+    CHECK(decision.is_retryable);
+    CHECK(decision.reason == "the device: an illegal memory access was encountered");
+  }
+}
+
 }  // namespace
 }  // namespace pike::gpu

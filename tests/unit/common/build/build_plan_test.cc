@@ -69,6 +69,16 @@ TEST_CASE("BuildPlan: a CUDA source goes to nvcc for the architecture of the lea
                   "-L/cuda/lib64 -lcudart") != std::string::npos);
 }
 
+TEST_CASE("BuildPlan: a compute capability is the architecture, with its specifics on demand") {
+  BuildRequest request = Request(true);
+  const auto line = [&request] { return Line(MakeBuildPlan(request, Paths(), "9.0").steps[1]); };
+  CHECK(line().find("-gencode=arch=compute_90,code=sm_90 ") != std::string::npos);
+  request.sources[1].contents = "asm volatile(\"wgmma.fence.sync.aligned;\");";
+  CHECK(line().find("-gencode=arch=compute_90a,code=sm_90a ") != std::string::npos);
+  const std::string older = Line(MakeBuildPlan(request, Paths(), "8.6").steps[1]);
+  CHECK(older.find("-gencode=arch=compute_86,code=sm_86 ") != std::string::npos);
+}
+
 TEST_CASE("BuildPlan: the candidate's own architecture and standard win, as with stock torch") {
   BuildRequest request = Request(true);
   request.cuda_cflags = {"-gencode=arch=compute_80,code=sm_80", "-std=c++20"};

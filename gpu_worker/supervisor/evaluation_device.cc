@@ -1,0 +1,248 @@
+// How an evaluation shares its device: coming and going, the lock, quiet timing, evidence.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include "common/sandbox/process_tree.h"
+#include "gpu_worker/supervisor/evaluation.h"
+#include "gpu_worker/supervisor/json_frame.h"
+
+namespace pike::gpu {
+namespace {
+
+using std::chrono::milliseconds;
+
+// For neighbours to stand still: they do so within milliseconds, but for one that is deep in the
+// driver.
+constexpr std::chrono::seconds kFreezeTimeout{10};
+// For the device to come to rest: kernels that a frozen neighbour had queued run on.
+constexpr milliseconds kSettleTimeout{10'000};
+constexpr milliseconds kSettleGrace{10'000};
+// Inputs made ahead.
+constexpr milliseconds kPrepareTimeout{10'000};
+constexpr milliseconds kPrepareGrace{30'000};
+constexpr uint64_t kStockBytesMin = uint64_t{64} << 20;
+constexpr uint64_t kStockBytesMax = uint64_t{8} << 30;
+constexpr uint64_t kStockPartOfFree = 8;
+constexpr uint32_t kTimedCallsMin = 10;
+constexpr size_t kForeignShownMax = 8;
+
+double MsOf(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+uint64_t NsOf(MonoTime time) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
+}
+
+// Whose processes the driver shows on the device.
+std::string ForeignText(const std::vector<pid_t>& shown) {
+  const std::vector<pid_t> ours = sandbox::ProcessTree(::getpid());
+  const std::set<pid_t> known(ours.begin(), ours.end());
+  std::vector<pid_t> foreign;
+  for (const pid_t pid : shown) {
+    if (!known.contains(pid))
+      foreign.push_back(pid);
+  }
+  // Ours are there for sure: a list without them is another namespace's, or hidden.
+  if (foreign.size() == shown.size())
+    return "not visible here";
+  if (foreign.empty())
+    return "none";
+  foreign.resize(std::min(foreign.size(), kForeignShownMax));
+  return absl::StrJoin(foreign, ", ");
+}
+
+}  // namespace
+
+void Evaluation::EnterDevice() {
+  absl::StatusOr<std::unique_ptr<QuietGate::Party>> party =
+      context_.node->gate()->Enter(context_.is_alone, stop_);
+  if (party.ok()) {
+    party_ = *std::move(party);
+    return;
+  }
+  Observation seen;
+  seen.event = Event::kCancelled;
+  See(std::move(seen));
+}
+
+void Evaluation::ChargeFrozen() {
+  if (!party_)
+    return;
+  const std::chrono::nanoseconds frozen = party_->FrozenFor(MonoNow());
+  const std::chrono::nanoseconds more = frozen - std::exchange(frozen_charged_, frozen);
+  for (auto* deadline : {&candidate_load_, &reference_load_, &ask_}) {
+    if (*deadline)
+      (*deadline)->Extend(more);
+  }
+  if (operation_)
+    operation_->watchdog.Extend(more);
+}
+
+bool Evaluation::TakeLock(Operation* operation) {
+  const MonoTime start = MonoNow();
+  absl::StatusOr<DeviceLock::Hold> hold = context_.lock->Acquire(stop_);
+  operation->waited += MonoNow() - start;
+  if (hold.ok()) {
+    operation->hold.emplace(*std::move(hold));
+    operation->since = operation->hold->since();
+    return operation->phase != Phase::kMeasure || BeginTiming(operation);
+  }
+  Observation seen;
+  seen.event = absl::IsCancelled(hold.status()) ? Event::kCancelled : Event::kEnvironment;
+  seen.phase = operation->phase;
+  seen.text = std::string(hold.status().message());
+  See(std::move(seen));
+  return false;
+}
+
+bool Evaluation::BeginTiming(Operation* operation) {
+  if (context_.node->options().reserved_cores.empty())
+    operation->no_starts.emplace(context_.node);
+  absl::StatusOr<QuietGate::Timing> timing = party_->BeginTiming(MonoNow() + kFreezeTimeout, stop_);
+  if (timing.ok()) {
+    operation->timing.emplace(*std::move(timing));
+    operation->since = MonoNow();
+    return true;
+  }
+  operation->no_starts.reset();
+  operation->hold.reset();
+  if (absl::IsCancelled(timing.status())) {
+    Observation seen;
+    seen.event = Event::kCancelled;
+    seen.phase = operation->phase;
+    See(std::move(seen));
+  } else {
+    SeeEnvironment(operation->phase, timing.status());
+  }
+  return false;
+}
+
+void Evaluation::DropLock(Operation* operation) {
+  if (!operation->hold)
+    return;
+  RecordInterval(operation->name, operation->since);
+  operation->timing.reset();
+  operation->no_starts.reset();
+  operation->held += MonoNow() - operation->hold->since();
+  operation->hold.reset();
+}
+
+void Evaluation::RecordLock(const Operation& operation) {
+  v1::LockTime* time = report_.times.add_locks();
+  time->set_operation(operation.name);
+  time->set_wait_ms(MsOf(operation.waited));
+  time->set_held_ms(MsOf(operation.held));
+  report_.times.set_lock_wait_ms(report_.times.lock_wait_ms() + time->wait_ms());
+  if (context_.on_lock)
+    context_.on_lock(context_.device_id, operation.name, time->wait_ms() / 1e3,
+                     time->held_ms() / 1e3);
+}
+
+void Evaluation::RecordInterval(const char* operation, MonoTime start) {
+  for (const Window& part : WithoutHoles({start, MonoNow()}, party_->FrozenWindows())) {
+    v1::DeviceInterval* interval = report_.times.add_intervals();
+    interval->set_operation(operation);
+    interval->set_device_id(context_.device_id);
+    interval->set_start_ns(NsOf(part.start));
+    interval->set_end_ns(NsOf(part.end));
+  }
+}
+
+void Evaluation::PrepareInputs(uint32_t calls) {
+  const TaskFacts& facts = bench_->facts;
+  if (!facts.has_device_frames)
+    return;
+  // Timing ends once the reference's calls sum to the limit, so more would only take memory.
+  if (facts.reference_ms > 0) {
+    const double fit = request_.policy.timed_ms_max() / facts.reference_ms;
+    const uint32_t enough = request_.policy.warmup_calls() + kTimedCallsMin +
+                            static_cast<uint32_t>(std::min(fit * 2, 1e6));
+    calls = std::min(calls, enough);
+  }
+  // Without a GPU they lie in the judge's own memory.
+  const uint64_t free_bytes =
+      context_.node->is_cuda()
+          ? facts.device_memory_free_bytes
+          : static_cast<uint64_t>(context_.node->options().judge_memory_bytes_max);
+  const uint64_t bytes_max =
+      std::clamp(free_bytes / kStockPartOfFree, kStockBytesMin, kStockBytesMax);
+  const std::optional<nlohmann::json> answer = Ask({{"type", "prepare"},
+                                                    {"calls", calls},
+                                                    {"bytes_max", bytes_max},
+                                                    {"ms_max", kPrepareTimeout.count()}},
+                                                   {}, kPrepareTimeout + kPrepareGrace);
+  if (answer && TextOf(*answer, "type") == "task_failed")
+    SeeTaskFailed(*answer);
+}
+
+void Evaluation::Settle() {
+  if (!bench_->facts.has_device_frames)
+    return;
+  const std::optional<nlohmann::json> answer =
+      Ask({{"type", "settle"}, {"timeout_ms", kSettleTimeout.count()}, {"memory_floor_bytes", 0}},
+          {}, kSettleTimeout + kSettleGrace);
+  if (!answer)
+    return;
+  if (TextOf(*answer, "type") == "task_failed") {
+    SeeTaskFailed(*answer);
+    return;
+  }
+  v1::Quietness* quietness = report_.evidence.mutable_quietness();
+  quietness->set_sentinel_us(NumberOf(*answer, "sentinel_us"));
+  quietness->set_baseline_us(NumberOf(*answer, "baseline_us"));
+  quietness->set_settle_ms(NumberOf(*answer, "elapsed_ms"));
+  if (FlagOf(*answer, "is_quiet"))
+    return;
+  Observation seen;
+  seen.event = Event::kDeviceFault;
+  seen.phase = Phase::kMeasure;
+  seen.text = absl::StrCat("it does not come to rest: a known piece of work takes ",
+                           quietness->sentinel_us(), " us instead of ", quietness->baseline_us());
+  See(std::move(seen));
+}
+
+void Evaluation::ReadGpu(bool is_before) {
+  if (context_.monitor == nullptr || !context_.node->is_cuda())
+    return;
+  const absl::StatusOr<device::GpuReading> reading = context_.monitor->Read(context_.device_id);
+  if (!reading.ok()) {
+    Observation seen;
+    seen.event = Event::kDeviceFault;
+    seen.phase = phase();
+    seen.text = std::string(reading.status().message());
+    See(std::move(seen));
+    return;
+  }
+  v1::Evidence& evidence = report_.evidence;
+  v1::GpuState* const state =
+      is_before ? evidence.mutable_gpu_before() : evidence.mutable_gpu_after();
+  if (reading->sm_clock_mhz)
+    state->set_sm_clock_mhz(*reading->sm_clock_mhz);
+  if (reading->memory_clock_mhz)
+    state->set_memory_clock_mhz(*reading->memory_clock_mhz);
+  if (reading->throttle_reasons)
+    state->set_throttle_reasons(*reading->throttle_reasons);
+  if (reading->temperature_c)
+    state->set_temperature_c(*reading->temperature_c);
+  if (reading->power_w)
+    state->set_power_w(*reading->power_w);
+  if (reading->ecc_uncorrected)
+    state->set_ecc_uncorrected(*reading->ecc_uncorrected);
+  if (reading->memory_used_bytes)
+    state->set_memory_used_bytes(*reading->memory_used_bytes);
+  if (reading->memory_total_bytes)
+    state->set_memory_total_bytes(*reading->memory_total_bytes);
+  if (reading->processes)
+    evidence.set_foreign_processes(ForeignText(*reading->processes));
+}
+
+}  // namespace pike::gpu

@@ -1,0 +1,89 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+#include "common/base/unique_fd.h"
+#include "common/sandbox/sandbox.h"
+#include "tests/integration/sandbox_fixture.h"
+#include "tests/testing/catch.h"
+
+namespace pike::sandbox {
+namespace {
+
+// What a sandbox writes to, for ever, from two processes one of which has left its session.
+class Ticking {
+ public:
+  explicit Ticking(SandboxFixture* fixture) {
+    int ends[2] = {-1, -1};
+    REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    reader_ = UniqueFd(ends[0]);
+    UniqueFd writer(ends[1]);
+    REQUIRE(fcntl(writer.get(), F_SETFL, 0) == 0);
+    SandboxSpec spec = SandboxFixture::Shell(
+        "setsid sh -c 'while :; do echo a >&3; done' & while :; do echo b >&3; done");
+    spec.fds = {{.host_fd = writer.get(), .inside_fd = 3}};
+    sandbox = fixture->Start(spec);
+  }
+
+  void Drain() const {
+    char buffer[4096];
+    while (read(reader_.get(), buffer, sizeof buffer) > 0) {
+    }
+  }
+  bool IsQuietFor(int ms) const {
+    pollfd polled{.fd = reader_.get(), .events = POLLIN, .revents = 0};
+    return poll(&polled, 1, ms) == 0;
+  }
+
+  std::unique_ptr<Sandbox> sandbox;
+
+ private:
+  UniqueFd reader_;
+};
+
+void CheckFreezes(const HostOptions& options) {
+  SandboxFixture f(options);
+  const Ticking ticking(&f);
+  CHECK_FALSE(ticking.IsQuietFor(20'000));
+  REQUIRE(ticking.sandbox->StartFreezing().ok());
+  REQUIRE(ticking.sandbox->WaitFrozen(Soon()).ok());
+  ticking.Drain();
+  CHECK(ticking.IsQuietFor(200));
+  ticking.sandbox->Thaw();
+  CHECK_FALSE(ticking.IsQuietFor(20'000));
+
+  // Frozen ones die like others.
+  REQUIRE(ticking.sandbox->StartFreezing().ok());
+  REQUIRE(ticking.sandbox->WaitFrozen(Soon()).ok());
+  CHECK(ticking.sandbox->Kill().is_killed);
+  CHECK(ticking.sandbox->StartFreezing().ok());
+  CHECK(ticking.sandbox->WaitFrozen(MonoNow()).ok());
+}
+
+TEST_CASE("Sandbox: a frozen tree stands still, goes on, and can be killed") {
+  SECTION("by what this machine has") {
+    CheckFreezes({});
+  }
+  SECTION("by signals") {
+    CheckFreezes({.is_without_cgroups = true});
+  }
+}
+
+TEST_CASE("Sandbox: its threads stay on the cores they are given") {
+  SandboxFixture f;
+  const std::unique_ptr<Sandbox> sandbox = f.Start(SandboxFixture::Shell("sleep 1000"));
+  sandbox->KeepOn({0});
+  for (const pid_t pid : sandbox->Processes()) {
+    cpu_set_t set;
+    REQUIRE(sched_getaffinity(pid, sizeof set, &set) == 0);
+    CHECK(CPU_COUNT(&set) == 1);
+    CHECK(CPU_ISSET(0, &set));
+  }
+}
+
+}  // namespace
+}  // namespace pike::sandbox

@@ -1,0 +1,26 @@
+#include "gpu_worker/core/device_health.h"
+
+#include "tests/testing/catch.h"
+
+namespace pike::gpu {
+
+TEST_CASE("DeviceHealth: faults in a row quarantine, ever longer, success forgives") {
+  const MonoTime start{std::chrono::hours(1)};
+  DeviceHealth health;
+  CHECK(health.OnFault(start).count() == 0);
+  CHECK_FALSE(health.IsQuarantined(start));
+  health.OnSuccess();
+  health.OnFault(start);
+  CHECK(health.OnFault(start) == DeviceHealth::kQuarantineMin);
+  CHECK(health.IsQuarantined(start + DeviceHealth::kQuarantineMin / 2));
+  MonoTime now = start + DeviceHealth::kQuarantineMin;
+  CHECK_FALSE(health.IsQuarantined(now));
+  CHECK(health.OnFault(now) == DeviceHealth::kQuarantineMin * 2);
+  for (int i = 0; i < 10; ++i)
+    now += health.OnFault(now);
+  CHECK(health.OnFault(now) == DeviceHealth::kQuarantineMax);
+  health.OnSuccess();
+  CHECK(health.OnFault(now).count() == 0);
+}
+
+}  // namespace pike::gpu
