@@ -44,8 +44,11 @@ class Up {
 
   void Start(std::vector<std::string> extra = {}) {
     std::vector<std::string> argv = {
-        BinPath("pike"), "--runtime-dir",           runtime_dir(),         "up",
-        "--store",       folder_.path() + "/state", "--metrics-base-port", metrics_base_port_};
+        BinPath("pike"), "--runtime-dir", runtime_dir(), "up", "--store", folder_.path() + "/state",
+        "--metrics-base-port", metrics_base_port_,
+        // One for all tests: judge and runner are compiled once.
+        "--cache-dir",
+        (fs::path(BinPath("pike")).parent_path().parent_path() / "test-cache").string()};
     argv.insert(argv.end(), extra.begin(), extra.end());
     program_ = std::make_unique<Program>(std::move(argv));
   }
@@ -232,7 +235,7 @@ TEST_CASE("pike up: the examples end with the verdicts they announce, counted an
   // The verdicts are still there after a restart.
   up.Start({"--until-idle", "--idle-grace", "5"});
   up.WaitUntilReady();
-  CHECK_THAT(up.Client({"list", "-n", "100"})->Finish().out,
+  CHECK_THAT(up.Client({"--wait", "0", "list", "-n", "100"})->Finish().out,
              Contains("04_row_statistics") && Contains("valid") && Contains("load_error"));
   CHECK(up.program().Finish().exit_code == 0);
 }
@@ -266,7 +269,7 @@ TEST_CASE("pike up: its children die with it", "[cli]") {
   up.program().Signal(SIGKILL);
   // The children hold the other end of the pipe: it ends when the last one is gone.
   CHECK(up.program().Finish().exit_code == -SIGKILL);
-  CHECK(up.Client({"list"})->Finish().exit_code == 3);
+  CHECK(up.Client({"--wait", "0", "list"})->Finish().exit_code == 3);
 }
 
 TEST_CASE("pike up: a GPU is refused with a clear line", "[cli]") {
