@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include <absl/status/status.h>
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/string_view.h>
@@ -42,12 +43,16 @@ absl::StatusOr<std::string> FindPython(const std::string& flag) {
   const char* environment = std::getenv("PIKE_PYTHON");
   const std::string named = !flag.empty() ? flag : environment != nullptr ? environment : "";
   if (!named.empty()) {
-    if (!IsProgram(named)) {
+    // A bare name is looked up as a shell does; workers want a path that holds in any folder.
+    const std::string path = absl::StrContains(named, '/') ? named : FindOnPath(named);
+    std::error_code error;
+    const fs::path absolute = IsProgram(path) ? fs::absolute(path, error) : fs::path();
+    if (absolute.empty() || error) {
       return absl::NotFoundError(absl::StrCat("no program ", named,
                                               ": give the path of a Python with "
                                               "PyTorch by --python or PIKE_PYTHON"));
     }
-    return named;
+    return absolute.string();
   }
   fs::path folder = ProgramFolder();
   for (int i = 0; i < kFoldersUpMax; i++) {

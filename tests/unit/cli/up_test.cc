@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/python_finder.h"
 #include "cli/up/child_plan.h"
 #include "cli/up/child_process.h"
 #include "cli/up/idle_policy.h"
@@ -12,6 +13,7 @@
 namespace pike::cli {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -130,6 +132,13 @@ TEST_CASE("ChildPlan: all problems are told at once", "[cli]") {
   CHECK_THAT(std::string(settings.status().message()),
              Contains("--gpus nonsense") && Contains("\n0.0.0.0:1") &&
                  Contains("\nno program /nowhere/python") && Contains("\n--metrics-base-port"));
+}
+
+TEST_CASE("FindPython: a name is looked up, a path made absolute", "[cli]") {
+  CHECK(*FindPython("sh") == FindOnPath("sh"));
+  CHECK(FindPython("/bin/../bin/sh").ok());
+  CHECK_THAT(std::string(FindPython("no-such-python").status().message()),
+             StartsWith("no program no-such-python: "));
 }
 
 TEST_CASE("ChildProcess: its end says how it ended", "[cli]") {
