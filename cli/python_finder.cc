@@ -2,13 +2,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include <absl/status/status.h>
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/string_view.h>
 
@@ -27,6 +30,41 @@ bool IsProgram(const std::string& path) {
   return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
 }
 
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+// Interpreters that may have torch, best guess first.
+std::vector<std::string> PythonsHere() {
+  std::vector<std::string> pythons;
+  const auto add = [&pythons](const std::string& python) {
+    if (IsProgram(python) && std::find(pythons.begin(), pythons.end(), python) == pythons.end())
+      pythons.push_back(python);
+  };
+  for (const char* environment : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const std::string folder = Variable(environment);
+    if (!folder.empty())
+      add(folder + "/bin/python");
+  }
+  fs::path folder = ProgramFolder();
+  for (int i = 0; i < kFoldersUpMax; i++) {
+    add((folder / ".venv/bin/python").string());
+    folder = folder.parent_path();
+  }
+  add(FindOnPath("python3"));
+  return pythons;
+}
+
+// Without an import of torch, which takes seconds. As workers start it: a Python that knows -P
+// (3.11), without the packages of the user's home folder, which no sandbox shows.
+bool HasTorch(const std::string& python) {
+  const auto end = RunQuietly(
+      {python, "-s", "-P", "-c",
+       "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"});
+  return end.ok() && end->exit_status == 0 && end->signal == 0;
+}
+
 }  // namespace
 
 std::string FindOnPath(const std::string& name) {
@@ -40,8 +78,7 @@ std::string FindOnPath(const std::string& name) {
 }
 
 absl::StatusOr<std::string> FindPython(const std::string& flag) {
-  const char* environment = std::getenv("PIKE_PYTHON");
-  const std::string named = !flag.empty() ? flag : environment != nullptr ? environment : "";
+  const std::string named = !flag.empty() ? flag : Variable("PIKE_PYTHON");
   if (!named.empty()) {
     // A bare name is looked up as a shell does; workers want a path that holds in any folder.
     const std::string path = absl::StrContains(named, '/') ? named : FindOnPath(named);
@@ -54,21 +91,17 @@ absl::StatusOr<std::string> FindPython(const std::string& flag) {
     }
     return absolute.string();
   }
-  fs::path folder = ProgramFolder();
-  for (int i = 0; i < kFoldersUpMax; i++) {
-    const std::string candidate = (folder / ".venv/bin/python").string();
-    if (IsProgram(candidate))
-      return candidate;
-    folder = folder.parent_path();
-  }
-  const std::string python = FindOnPath("python3");
-  if (!python.empty()) {
-    const auto end = RunQuietly({python, "-c", "import torch"});
-    if (end.ok() && end->exit_status == 0 && end->signal == 0)
+  const std::vector<std::string> pythons = PythonsHere();
+  for (const std::string& python : pythons) {
+    if (HasTorch(python))
       return python;
   }
-  return absl::NotFoundError(
-      "no Python with PyTorch: run deploy/quickstart, or name one by --python or PIKE_PYTHON");
+  const std::string venv = (fs::path(ProgramFolder()).parent_path() / ".venv").string();
+  return absl::NotFoundError(absl::StrCat(
+      "no Python >= 3.11 with PyTorch (looked at ",
+      pythons.empty() ? "PATH, there is no python3" : absl::StrJoin(pythons, ", "),
+      "): activate one, or name it by --python or PIKE_PYTHON, or make one: python3 -m venv '",
+      venv, "' && '", venv, "/bin/pip' install torch numpy einops"));
 }
 
 std::string ProgramFolder() {

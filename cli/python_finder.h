@@ -6,9 +6,9 @@
 
 namespace pike::cli {
 
-// The Python that workers use: `flag` if given, else $PIKE_PYTHON, else .venv/bin/python in a
-// folder above this program (a checkout's own), else python3 of PATH if it imports torch. NotFound
-// says what to do. May run `python3 -c "import torch"`, which takes seconds.
+// The Python that workers use: `flag` if given, else $PIKE_PYTHON, else the first that has torch
+// of: the active virtual or conda environment, .venv in a folder above this program (a checkout's
+// or a bundle's own), python3 of PATH. NotFound says what to do. Runs interpreters to ask them.
 absl::StatusOr<std::string> FindPython(const std::string& flag);
 
 // First program `name` of PATH; empty if there is none.

@@ -35,6 +35,10 @@ function(pike_binary name)
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE pike_options ${ARG_DEPS})
   pike_use_unity(${name})
+  # Where deploy/bundle puts libraries, relative to the program. The old tag: it also holds for the libraries that
+  # libraries need.
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/pike")
+  target_link_options(${name} PRIVATE "LINKER:--disable-new-dtags")
   install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endfunction()
 

@@ -1,4 +1,4 @@
-# Shared by deploy/quickstart, deploy/check and deploy/lint: source it from bash, it is not a program.
+# Shared by deploy/quickstart, deploy/check, deploy/bundle and deploy/lint: source it from bash, it is not a program.
 # Every function either succeeds or ends the script with ONE last line that says what to do.
 # shellcheck shell=bash
 
@@ -313,7 +313,7 @@ build_preset() {
   [ $# -eq 0 ] || targets=(--target "$@")
   cd "$PIKE_ROOT"
   require_disk 2
-  PATH="/usr/bin:$PATH" logged "configure-$preset" cmake --preset "$preset" "-DPIKE_PYTHON=$PIKE_PYTHON" ||
+  PATH="/usr/bin:$PATH" logged "configure-$preset" cmake --preset "$preset" "-DPIKE_PYTHON=${PIKE_PYTHON:-$PIKE_VENV/bin/python}" ||
     die "cmake could not configure: what it names above is missing or too old (packages: deploy/packages-debian.txt)"
   logged "build-$preset" cmake --build --preset "$preset" --parallel "$(build_jobs)" "${targets[@]}" ||
     die "the build failed: the compiler's message is above and in $PIKE_LOG_DIR/build-$preset.log"

@@ -125,7 +125,8 @@ void AddUpCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
       "unix:/absolute/path, or 127.0.0.1:port (loopback only, until certificates exist; "
       "default: a socket in the runtime folder)");
   command->add_option("--python", options->python,
-                      "Python with PyTorch (default: PIKE_PYTHON, the checkout's .venv, python3)");
+                      "Python with PyTorch (default: PIKE_PYTHON, the active environment, "
+                      "the checkout's or bundle's .venv, python3)");
   command
       ->add_option(
           "--metrics-base-port", options->metrics_base_port,

@@ -1,39 +1,28 @@
 #include "cli/doctor/checks.h"
 
-#include <utility>
+#include <filesystem>
+#include <optional>
+#include <system_error>
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
 #include "cli/client/service_client.h"
+#include "cli/doctor/machine.h"
 #include "cli/python_finder.h"
 #include "cli/up/child_process.h"
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "common/build/toolchain.h"
-#include "common/device/nvml.h"
 #include "common/sandbox/capabilities.h"
+#include "common/sandbox/host_check.h"
 #include "common/sandbox/sandbox_host.h"
 #include "common/service/runtime_dir.h"
 
 namespace pike::cli {
 namespace {
 
-using State = Finding::State;
-
 constexpr std::chrono::seconds kConnectTimeout{2};
-
-Finding Ok(std::string what, std::string detail) {
-  return {std::move(what), State::kOk, std::move(detail), ""};
-}
-
-Finding Missing(std::string what, std::string detail, std::string fix) {
-  return {std::move(what), State::kMissing, std::move(detail), std::move(fix)};
-}
-
-Finding Optional(std::string what, std::string detail, std::string fix) {
-  return {std::move(what), State::kOptional, std::move(detail), std::move(fix)};
-}
 
 void CheckPrograms(std::vector<Finding>* findings) {
   for (const std::string name : {"pike-coordinator", "pike-compile-worker", "pike-gpu-worker"}) {
@@ -45,14 +34,9 @@ void CheckPrograms(std::vector<Finding>* findings) {
 }
 
 void CheckSandbox(std::vector<Finding>* findings) {
-  const std::vector<std::pair<std::string, std::string>> tools = {{"bwrap", "bubblewrap"},
-                                                                  {"setpriv", "util-linux"}};
-  for (const auto& [tool, package] : tools) {
-    const std::string path = FindOnPath(tool);
-    findings->push_back(
-        !path.empty() ? Ok(tool, path)
-                      : Missing(tool, "not in PATH", absl::StrCat("apt-get install ", package)));
-  }
+  const std::string bwrap = sandbox::FindBwrap("bwrap");
+  if (!bwrap.empty())
+    findings->push_back(Ok("bubblewrap", bwrap));
   const sandbox::Capabilities capabilities = sandbox::DetectCapabilities(sandbox::HostOptions());
   for (const sandbox::Problem& problem : capabilities.problems) {
     const auto make = problem.is_fatal ? Missing : Optional;
@@ -77,70 +61,65 @@ void CheckPackages(const std::string& python, std::vector<Finding>* findings) {
   }
 }
 
-void CheckToolchain(const std::string& python_flag, std::vector<Finding>* findings) {
-  const auto python = FindPython(python_flag);
-  if (!python.ok()) {
-    findings->push_back(Missing("python with torch", std::string(python.status().message()),
-                                "deploy/quickstart makes one"));
-    return;
-  }
+void ReportToolchain(const build::ProbedToolchain& probed, std::vector<Finding>* findings) {
+  const build::Toolchain& toolchain = probed.toolchain;
+  findings->push_back(
+      Ok("python with torch", absl::StrCat(probed.paths.python, ", ", toolchain.python_abi,
+                                           ", torch ", toolchain.torch_version)));
+  // The judge is compiled here, so neither is optional.
+  findings->push_back(probed.can_build()
+                          ? Ok("g++", toolchain.gxx_version)
+                          : Missing("g++", "the judge cannot be compiled", "apt-get install g++"));
+  std::error_code error;
+  const std::string header = probed.paths.python_include + "/Python.h";
+  findings->push_back(std::filesystem::exists(header, error)
+                          ? Ok("Python.h", probed.paths.python_include)
+                          : Missing("Python.h", absl::StrCat("no ", header),
+                                    "apt-get install python3-dev (or the headers of this Python)"));
+  findings->push_back(
+      probed.can_build_cuda()
+          ? Ok("nvcc", absl::StrCat(toolchain.nvcc_version, " in ", probed.paths.cuda_home))
+          : Optional("nvcc", "candidates with CUDA extensions cannot be built",
+                     "pip install 'cuda-toolkit[nvcc,cccl,crt,nvvm]==13.0.2' into that Python, "
+                     "or set CUDA_HOME"));
+}
+
+// The toolchain that workers would use; nothing, after a finding, if there is none.
+std::optional<build::ProbedToolchain> FindToolchain(const std::string& python_flag,
+                                                    std::vector<Finding>* findings) {
   const auto share_dir = build::FindShareDir();
   if (!share_dir.ok()) {
     findings->push_back(Missing("share folder", std::string(share_dir.status().message()),
                                 "install pike again, or set PIKE_SHARE_DIR"));
-    return;
+    return std::nullopt;
   }
+  findings->push_back(Ok("share folder", *share_dir));
   const auto folder = TempFolder::Create("pike-doctor");
   if (!folder.ok()) {
     findings->push_back(Missing("temporary folder", std::string(folder.status().message()),
                                 "set TMPDIR to a folder you can write to"));
-    return;
+    return std::nullopt;
+  }
+  const auto python = FindPython(python_flag);
+  if (!python.ok()) {
+    findings->push_back(Missing("python with torch", std::string(python.status().message()), ""));
+    return std::nullopt;
   }
   const auto probed = build::ProbeToolchain({*python, *share_dir, folder->path()});
-  if (!probed.ok()) {
-    findings->push_back(Missing("python with torch", EscapeLine(probed.status().message()),
-                                "deploy/quickstart makes one; or use --python"));
-    return;
-  }
-  const build::Toolchain& toolchain = probed->toolchain;
-  findings->push_back(Ok("python with torch", absl::StrCat(*python, ", ", toolchain.python_abi,
-                                                           ", torch ", toolchain.torch_version)));
-  findings->push_back(probed->can_build()
-                          ? Ok("g++", toolchain.gxx_version)
-                          : Missing("g++", "candidates with C++ extensions cannot be built",
-                                    "apt-get install g++"));
-  findings->push_back(
-      probed->can_build_cuda()
-          ? Ok("nvcc", absl::StrCat(toolchain.nvcc_version, " in ", probed->paths.cuda_home))
-          : Optional("nvcc", "candidates with CUDA extensions cannot be built",
-                     "pip install 'cuda-toolkit[nvcc,cccl,crt,nvvm]==13.0.2' into that Python, or "
-                     "set CUDA_HOME"));
-  CheckPackages(*python, findings);
+  if (probed.ok())
+    return *probed;
+  findings->push_back(Missing("python with torch", EscapeLine(probed.status().message()),
+                              "name a Python >= 3.11 that has PyTorch by --python"));
+  return std::nullopt;
 }
 
-void CheckGpus(std::vector<Finding>* findings) {
-  const auto monitor = device::OpenNvml();
-  if (!monitor.ok()) {
-    findings->push_back(Optional("GPU", std::string(monitor.status().message()),
-                                 "install the NVIDIA driver; without one candidates are timed on "
-                                 "the CPU"));
-    return;
-  }
-  const auto gpus = (*monitor)->List();
-  if (!gpus.ok() || gpus->empty()) {
-    findings->push_back(
-        Optional("GPU", gpus.ok() ? "the driver shows none" : std::string(gpus.status().message()),
-                 "see nvidia-smi; without one candidates are timed on the CPU"));
-    return;
-  }
-  for (const device::GpuInfo& gpu : *gpus) {
-    const std::string what = absl::StrCat(gpu.name, ", compute capability ", gpu.arch, ", ",
-                                          gpu.memory_bytes >> 30, " GiB, ", gpu.uuid);
-    findings->push_back(gpu.is_persistent
-                            ? Ok("GPU", what)
-                            : Optional("GPU", what + "; persistence is off, so first uses are slow",
-                                       "sudo nvidia-smi -pm 1"));
-  }
+void CheckFolders(std::vector<Finding>* findings) {
+  const auto state_dir = service::OpenStateDir("");
+  if (state_dir.ok())
+    CheckRoom({*state_dir}, findings);
+  else
+    findings->push_back(Missing("state folder", std::string(state_dir.status().message()),
+                                "set XDG_DATA_HOME to a folder you can write to"));
 }
 
 void CheckService(const DoctorOptions& options, std::vector<Finding>* findings) {
@@ -166,8 +145,13 @@ std::vector<Finding> Examine(const DoctorOptions& options) {
   std::vector<Finding> findings;
   CheckPrograms(&findings);
   CheckSandbox(&findings);
-  CheckToolchain(options.python, &findings);
-  CheckGpus(&findings);
+  const auto probed = FindToolchain(options.python, &findings);
+  if (probed) {
+    ReportToolchain(*probed, &findings);
+    CheckPackages(probed->paths.python, &findings);
+  }
+  CheckGpu(probed && probed->toolchain.torch_cuda_version.empty(), &findings);
+  CheckFolders(&findings);
   CheckService(options, &findings);
   return findings;
 }

@@ -15,6 +15,10 @@ struct Finding {
   std::string fix;     // one line; empty if it is there
 };
 
+Finding Ok(std::string what, std::string detail);
+Finding Missing(std::string what, std::string detail, std::string fix);
+Finding Optional(std::string what, std::string detail, std::string fix);
+
 struct DoctorOptions {
   std::string python;       // as for `pike up`
   std::string runtime_dir;  // as for `pike up`

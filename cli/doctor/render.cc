@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -25,6 +26,18 @@ int Rank(Finding::State state) {
 }
 
 }  // namespace
+
+Finding Ok(std::string what, std::string detail) {
+  return {std::move(what), Finding::State::kOk, std::move(detail), ""};
+}
+
+Finding Missing(std::string what, std::string detail, std::string fix) {
+  return {std::move(what), Finding::State::kMissing, std::move(detail), std::move(fix)};
+}
+
+Finding Optional(std::string what, std::string detail, std::string fix) {
+  return {std::move(what), Finding::State::kOptional, std::move(detail), std::move(fix)};
+}
 
 std::string RenderFindings(const std::vector<Finding>& findings) {
   std::vector<Finding> sorted = findings;

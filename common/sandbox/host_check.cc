@@ -1,9 +1,11 @@
 #include "common/sandbox/host_check.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
@@ -17,6 +19,7 @@ namespace pike::sandbox {
 namespace {
 
 constexpr std::chrono::seconds kTryTimeout(10);
+constexpr char kBwrap[] = "bwrap";
 
 // Value of a kernel setting; nothing if this kernel does not have it.
 std::optional<int64_t> Setting(const std::string& name) {
@@ -25,6 +28,21 @@ std::optional<int64_t> Setting(const std::string& name) {
   if (!text.ok() || !absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &value))
     return std::nullopt;
   return value;
+}
+
+// The bubblewrap beside this program, "" if there is none. As root we run it as root, so it must be
+// no easier to replace than this program.
+std::string BundledBwrap() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string path = program.parent_path().parent_path() / "libexec/pike" / kBwrap;
+  struct stat ours {};
+  struct stat facts {};
+  if (error || stat(program.c_str(), &ours) != 0 || stat(path.c_str(), &facts) != 0)
+    return "";
+  const bool is_as_safe = facts.st_uid == 0 || facts.st_uid == ours.st_uid;
+  const bool is_program = S_ISREG(facts.st_mode) && access(path.c_str(), X_OK) == 0;
+  return is_program && is_as_safe && (facts.st_mode & 022) == 0 ? path : "";
 }
 
 }  // namespace
@@ -39,9 +57,16 @@ std::string FindProgram(const std::string& name) {
   return "";
 }
 
+std::string FindBwrap(const std::string& name) {
+  const std::string bundled = BundledBwrap();
+  if (name == kBwrap && !bundled.empty())
+    return bundled;
+  return FindProgram(name);
+}
+
 std::vector<Problem> MissingPrograms(const HostOptions& options) {
   std::vector<Problem> problems;
-  if (FindProgram(options.bwrap).empty())
+  if (FindBwrap(options.bwrap).empty())
     problems.push_back({.what = absl::StrCat("bubblewrap (", options.bwrap, ") is missing"),
                         .fix = "sudo apt-get install bubblewrap",
                         .is_fatal = true});
@@ -73,7 +98,8 @@ absl::Status TryOne(SandboxHost* host) {
 
 Problem WhyNoSandbox(const absl::Status& status) {
   Problem problem{.what = std::string(status.message()),
-                  .fix = "see the message; `bwrap --unshare-all --ro-bind / / true` must work",
+                  .fix = absl::StrCat("see the message; `", FindBwrap(kBwrap),
+                                      " --unshare-all --ro-bind / / true` must work"),
                   .is_fatal = true};
   if (geteuid() == 0) {
     problem.fix =

@@ -15,6 +15,10 @@ namespace pike::sandbox {
 // Absolute path of a program, "" if it is not there. Names are looked up in /usr/bin and /bin.
 std::string FindProgram(const std::string& name);
 
+// Bubblewrap to run: the one that came with a relocatable pike (../libexec/pike/bwrap beside this
+// program's folder) if nobody else can write it, else FindProgram(name). A path is taken as it is.
+std::string FindBwrap(const std::string& name);
+
 std::vector<Problem> MissingPrograms(const HostOptions& options);
 
 // FailedPrecondition with the first fatal problem and its fix, if there is one.

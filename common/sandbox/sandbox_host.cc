@@ -22,7 +22,7 @@ namespace {
 
 RootLayout Layout(const HostOptions& options) {
   RootLayout layout = ReadRootLayout();
-  layout.bwrap = FindProgram(options.bwrap);
+  layout.bwrap = FindBwrap(options.bwrap);
   layout.setpriv = FindProgram(options.setpriv);
   layout.prlimit = FindProgram("prlimit");
   return layout;

@@ -16,7 +16,8 @@ namespace pike::sandbox {
 class Spawner;
 
 struct HostOptions {
-  // Programs; a name without a slash is looked up in /usr/bin and /bin.
+  // Programs; a name without a slash is looked up in /usr/bin and /bin, "bwrap" in the folder of a
+  // relocatable installation before.
   std::string bwrap = "bwrap";
   std::string setpriv = "setpriv";
   // As root, sandboxes get the uids from here on; workers that share a host should not share them.
