@@ -77,12 +77,6 @@ std::string Absolute(const std::string& path) {
 absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
                                             const std::string& runtime_dir) {
   UpSettings settings;
-  std::vector<device::GpuInfo> gpus;
-  const auto monitor = device::OpenNvml();
-  if (monitor.ok()) {
-    ASSIGN_OR_RETURN(gpus, (*monitor)->List());
-  }
-  RETURN_IF_ERROR(ResolveGpus(options.gpus, gpus, &settings));
   settings.compile_slots = options.compile_slots;
   settings.gpu_slots = options.gpu_slots;
   settings.cache_dir = Absolute(options.cache_dir);
@@ -96,7 +90,15 @@ absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
     if (found.ok())
       *place = *std::move(found);
   };
-  check(CheckGpus(options.gpus));
+  std::vector<device::GpuInfo> gpus;
+  const auto monitor = device::OpenNvml();
+  if (monitor.ok()) {
+    auto found = (*monitor)->List();
+    check(found.status());
+    if (found.ok())
+      gpus = *std::move(found);
+  }
+  check(ResolveGpus(options.gpus, gpus, &settings));
   take(service::OpenRuntimeDir(runtime_dir), &settings.runtime_dir);
   check(ResolveTarget(options.listen, &settings));
   take(service::OpenStateDir(Absolute(options.store)), &settings.state_dir);

@@ -28,14 +28,14 @@ std::optional<uint64_t> FindSpan(const TensorSpec& spec, bool has_strides) {
   const std::optional<uint64_t> packed = PackedBytes(spec);
   if (!packed || *packed == 0 || !has_strides)
     return packed;
-  constexpr uint64_t kElementsMax = uint64_t{1} << 40;
+  constexpr uint64_t kStepsMax = uint64_t{1} << 40;
   uint64_t last = 0;
   for (std::size_t i = 0; i < spec.dim_count; ++i) {
     const uint64_t steps = static_cast<uint64_t>(spec.dims[i]) - 1;
-    if (spec.strides[i] < 0 || static_cast<uint64_t>(spec.strides[i]) > kElementsMax)
+    if (spec.strides[i] < 0 || static_cast<uint64_t>(spec.strides[i]) > kStepsMax)
       return std::nullopt;
     const uint64_t stride = static_cast<uint64_t>(spec.strides[i]);
-    if (steps > 0 && stride > kElementsMax / steps)
+    if (steps > 0 && stride > kStepsMax / steps)
       return std::nullopt;
     last += steps * stride;  // at most 12 times 2^40
   }
