@@ -27,6 +27,7 @@ INSIDE_DIR = os.path.dirname(os.path.abspath(__file__))
 SOURCE_DIRS = ("gpu_worker/judge", "gpu_worker/runner", "common/base")
 JUDGE = "_pike_judge.so"
 RUNNER = "_pike_runner.abi3.so"
+SHARED = ["gpu_worker/runner/cuda_driver.cc"]  # of the runner, in the judge too
 FLAGS = ["-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-pthread"]
 PY_LIMITED_API = "0x030A0000"
 
@@ -103,20 +104,22 @@ def compile_all(compiler: List[str], source_dir: str, torch_dir: str, out_dir: s
     objects: Dict[str, List[str]] = {folder: [] for folder in extra}
     commands = []
     for folder, flags in extra.items():
-        for source in list_sources(source_dir, folder, ".cc"):
-            output = os.path.join(out_dir, source.replace("/", "_") + ".o")
+        sources = list_sources(source_dir, folder, ".cc")
+        for source in sources + (SHARED if folder.endswith("judge") else []):
+            output = os.path.join(out_dir, f"{os.path.basename(folder)}_{source.replace('/', '_')}.o")
             objects[folder].append(output)
             path = os.path.join(source_dir, source)
             command = [*compiler, *FLAGS, *flags, "-I", source_dir, "-c", path, "-o", output]
-            # The file with torch's headers takes longest: first, so that it has company.
-            commands.insert(0 if source.endswith("python_task.cc") else len(commands), command)
+            # Files with torch's headers take longest: first, so that they have company.
+            is_slow = os.path.basename(source).startswith(("python_", "torch_"))
+            commands.insert(0 if is_slow else len(commands), command)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         list(pool.map(run, commands))
-    libraries = ["-L", os.path.join(torch_dir, "lib"), "-ltorch_python", "-ltorch_cpu", "-lc10"]
+    libraries = ["-L", os.path.join(torch_dir, "lib"), "-ltorch_python", "-ltorch_cpu", "-lc10", "-ldl"]
     link = [compiler[-1], "-shared", "-pthread", "-Wl,-z,now"]
     judge, runner = (os.path.join(out_dir, name) for name in (JUDGE, RUNNER))
     run([*link, "-o", judge, *objects["gpu_worker/judge"], *libraries])
-    run([*link, "-o", runner, *objects["gpu_worker/runner"]])
+    run([*link, "-o", runner, *objects["gpu_worker/runner"], "-ldl"])
     for path in sum(objects.values(), []):
         os.unlink(path)
     os.chmod(out_dir, 0o755)

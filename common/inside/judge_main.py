@@ -30,12 +30,21 @@ ORDERS = {"hold": 1, "resume": 2, "abort": 3}
 class Judge:
     """Answers the supervisor's requests, one at a time."""
 
-    def __init__(self, channel: frames.FrameChannel, native: Any) -> None:
+    def __init__(self, channel: frames.FrameChannel, native: Any, device: str, buffers: str) -> None:
         self._channel = channel
         self._native = native
+        self._device = device
+        self._buffers = buffers
         self._is_running = False
         self._answers: Dict[str, Callable[[Dict[str, Any], List[int]], Any]] = {
             "open_task": self._open_task,
+            "prepare": lambda request, fds: json.loads(
+                native.prepare(request["calls"], request["bytes_max"], request["ms_max"])
+            ),
+            "settle": self._settle,
+            "jit_call": lambda request, fds: json.loads(
+                native.jit_call(request["timeout_ms"], *fds)
+            ),
             "begin": self._begin,
             "first_call": lambda request, fds: json.loads(native.first_call()),
             "verify": lambda request, fds: json.loads(native.verify(request["calls"])),
@@ -59,6 +68,16 @@ class Judge:
                 continue  # came after the operation it was meant for
             self._channel.send(self._answers[request["type"]](request, fds))
             gc.collect()
+            if request["type"] in ("open_task", "end"):
+                self._release_memory()
+
+    def _release_memory(self) -> None:
+        """Gives what torch keeps for later allocations back, so that runners have it."""
+        if self._device == "cuda" and torch.cuda.is_initialized():
+            try:
+                torch.cuda.empty_cache()
+            except RuntimeError:
+                pass  # an error that stays: the next operation reports it
 
     def read_control(self) -> int:
         """Reads one order while an operation runs. Whatever is no order aborts the operation."""
@@ -72,6 +91,16 @@ class Judge:
 
     def _open_task(self, request: Dict[str, Any], fds: List[int]) -> Any:
         weight_seed = request["weight_seed"]
+        failed = self._native.use_device(self._device, self._buffers)
+        if failed:
+            return json.loads(failed)
+        try:
+            if self._device == "cuda":
+                # Before any seed, which torch only notes down until then.
+                loader.guarded("device", torch.cuda.init)
+        except loader.LoadFailure as failure:
+            failure.kind = "device"
+            return failure.frame("task_failed")
         try:
             task = loader.load_task(request["path"])
             model_type = getattr(task, loader.find_entry(task, [request["entry"]]))
@@ -82,9 +111,7 @@ class Judge:
 
         def make_reference() -> Any:
             init_inputs = loader.make_init_inputs(task, weight_seed)
-            loader.seed_all(weight_seed)
-            model = model_type(*init_inputs)
-            return model.eval() if isinstance(model, torch.nn.Module) else model
+            return loader.make_model(model_type, init_inputs, weight_seed, self._device)
 
         return json.loads(
             self._native.open_task(
@@ -110,6 +137,10 @@ class Judge:
             )
         )
 
+    def _settle(self, request: Dict[str, Any], fds: List[int]) -> Any:
+        self._release_memory()
+        return json.loads(self._native.settle(request["timeout_ms"], request["memory_floor_bytes"]))
+
     def _end(self, request: Dict[str, Any], fds: List[int]) -> Any:
         return {"type": "ended", "violation": self._native.end()}
 
@@ -124,7 +155,8 @@ def main(environment: Dict[str, str]) -> None:
     gc.disable()
     gc.freeze()
     try:
-        Judge(channel, native).serve()
+        buffers = environment.get("PIKE_BUFFERS", "")
+        Judge(channel, native, loader.device_of(environment), buffers).serve()
     except (BrokenPipeError, ConnectionResetError):
         pass  # the supervisor is gone: nobody is left to tell
 

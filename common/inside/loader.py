@@ -1,8 +1,9 @@
 """Loads a file of a task or a candidate and constructs its model: the same rules for judge and runners.
 
 A file is loaded as a module under a name that is not `__main__`, registered in `sys.modules`, with a
-valid `__file__`. Call rules: seed, `get_init_inputs()`, seed again, `Model(*init)`, `.eval()`; calls
-without gradients. Nothing here is secret: a candidate lives in the same process.
+valid `__file__`. Call rules: seed, `get_init_inputs()`, seed again, `Model(*init)`, on a GPU
+`.to("cuda")`, `.eval()`; calls without gradients. Nothing here is secret: a candidate lives in the
+same process.
 """
 
 import importlib.util
@@ -11,11 +12,18 @@ import random
 import sys
 import traceback
 from types import ModuleType
-from typing import Any, Callable, Dict, Iterable, Tuple
+from typing import Any, Callable, Dict, Iterable, Mapping, Tuple
 
 import torch
 
 TEXT_BYTES_MAX = 3500
+MEMORY_TEXTS = (
+    "DefaultCPUAllocator: can't allocate",
+    "CUDA error: out of memory",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
 INSIDE_DIR = os.path.dirname(os.path.abspath(__file__))
 
 _manual_seed = torch.manual_seed
@@ -63,8 +71,8 @@ def cap_text(text: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
 def is_memory_error(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
-    # torch's CPU allocator has no exception type of its own.
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator: can't allocate" in str(error)
+    # Neither torch's CPU allocator nor errors of CUDA and its libraries have types of their own.
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in MEMORY_TEXTS)
 
 
 def describe_error(error: BaseException) -> Tuple[str, str, str]:
@@ -146,12 +154,28 @@ def make_init_inputs(task: ModuleType, weight_seed: int) -> Tuple[Any, ...]:
     return guarded("task", make)
 
 
-def construct(model_type: Callable[..., Any], init_inputs: Tuple[Any, ...], weight_seed: int) -> Any:
-    """The model, in eval mode if it is an nn.Module. LoadFailure at `constructor`."""
+def make_model(
+    model_type: Callable[..., Any],
+    init_inputs: Tuple[Any, ...],
+    weight_seed: int,
+    device: str,
+) -> Any:
+    """The model, on `device` and in eval mode if it is an nn.Module."""
+    seed_all(weight_seed)
+    model = model_type(*init_inputs)
+    if not isinstance(model, torch.nn.Module):
+        return model
+    return (model if device == "cpu" else model.to(device)).eval()
 
-    def make() -> Any:
-        seed_all(weight_seed)
-        model = model_type(*init_inputs)
-        return model.eval() if isinstance(model, torch.nn.Module) else model
 
-    return guarded("constructor", make)
+def construct(*arguments: Any) -> Any:
+    """As make_model. LoadFailure at `constructor`."""
+    return guarded("constructor", lambda: make_model(*arguments))
+
+
+def device_of(environment: Mapping[str, str]) -> str:
+    """`cpu` or `cuda`, from PIKE_DEVICE. ValueError for another."""
+    device = environment.get("PIKE_DEVICE", "cpu")
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"PIKE_DEVICE is {device!r}: cpu or cuda is known")
+    return device

@@ -41,6 +41,14 @@ void WaitForEither(pollfd (&entries)[2], nanoseconds timeout) {
   }
 }
 
+// Reads one order; false if it is to abort.
+bool TakeOrder(Control& control) {
+  const ControlOrder order = control.read();
+  if (order != ControlOrder::kNone)
+    control.is_held = order == ControlOrder::kHold;
+  return order != ControlOrder::kAbort;
+}
+
 }  // namespace
 
 std::optional<ChannelFault> CallChannel::CheckQuiet() {
@@ -51,6 +59,17 @@ std::optional<ChannelFault> CallChannel::CheckQuiet() {
   if (fault)
     return fault;
   return Violation("a record was sent before its call was released");
+}
+
+std::optional<ChannelFault> CallChannel::AwaitResume(Control& control) {
+  constexpr int kOrdersMax = 16;  // that change nothing
+  for (int orders = 0; control.is_held || (orders < kOrdersMax && IsReadable(control.fd));
+       ++orders) {
+    pollfd entry = {control.fd, POLLIN, 0};
+    if (poll(&entry, 1, /*timeout=*/-1) > 0 && !TakeOrder(control))
+      return ChannelFault{CallFault::kAborted, ""};
+  }
+  return std::nullopt;
 }
 
 std::optional<ChannelFault> CallChannel::Send(const CallRecord& call, int input_fd, int output_fd) {
@@ -107,16 +126,15 @@ std::optional<ChannelFault> CallChannel::Receive(CallRecord& reply) {
 }
 
 std::optional<ChannelFault> CallChannel::AwaitReply(uint64_t nonce, nanoseconds timeout,
-                                                    const Control& control, CallRecord& reply) {
+                                                    Control& control, CallRecord& reply) {
   Clock::time_point mark = Clock::now();
   nanoseconds left = timeout;
-  bool is_held = false;
   bool has_reply = false;  // but is held: what comes next would run without the device's lock
   while (true) {
     pollfd entries[2] = {{has_reply ? -1 : fd_.get(), POLLIN, 0}, {control.fd, POLLIN, 0}};
-    WaitForEither(entries, is_held ? nanoseconds::max() : left);
+    WaitForEither(entries, control.is_held ? nanoseconds::max() : left);
     const Clock::time_point now = Clock::now();
-    if (!is_held)
+    if (!control.is_held)
       left -= now - mark;
     mark = now;
     if (entries[0].revents != 0) {
@@ -125,20 +143,15 @@ std::optional<ChannelFault> CallChannel::AwaitReply(uint64_t nonce, nanoseconds 
         return fault;
       if (reply.nonce != nonce)
         return Violation("a reply with a wrong nonce was sent");
-      if (!is_held)
+      if (!control.is_held)
         return std::nullopt;
       has_reply = true;
     }
-    if (entries[1].revents != 0) {
-      const ControlOrder order = control.read();
-      if (order == ControlOrder::kAbort)
-        return ChannelFault{CallFault::kAborted, ""};
-      if (order != ControlOrder::kNone)
-        is_held = order == ControlOrder::kHold;
-    }
-    if (has_reply && !is_held)
+    if (entries[1].revents != 0 && !TakeOrder(control))
+      return ChannelFault{CallFault::kAborted, ""};
+    if (has_reply && !control.is_held)
       return std::nullopt;
-    if (!is_held && left <= nanoseconds(0))
+    if (!control.is_held && left <= nanoseconds(0))
       return ChannelFault{CallFault::kTimeout, ""};
   }
 }

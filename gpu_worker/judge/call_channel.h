@@ -18,6 +18,7 @@ enum class ControlOrder { kNone, kHold, kResume, kAbort };
 struct Control {
   int fd = -1;
   std::function<ControlOrder()> read;
+  bool is_held = false;  // between kHold and kResume
 };
 
 enum class CallFault { kGone, kTimeout, kViolation, kAborted };
@@ -38,6 +39,9 @@ class CallChannel {
   // kViolation if a record is there although no call is released, kGone at end of file.
   std::optional<ChannelFault> CheckQuiet();
 
+  // Waits until the supervisor holds nothing. kAborted if it so wishes.
+  static std::optional<ChannelFault> AwaitResume(Control& control);
+
   // Sends a call. `input_fd` and `output_fd` go along if the record has kHasBuffers.
   std::optional<ChannelFault> Send(const CallRecord& call, int input_fd, int output_fd);
 
@@ -45,7 +49,7 @@ class CallChannel {
   // this does not return but by a fault. The reply's
   // contents beyond its header are not checked.
   std::optional<ChannelFault> AwaitReply(uint64_t nonce, std::chrono::nanoseconds timeout,
-                                         const Control& control, CallRecord& reply);
+                                         Control& control, CallRecord& reply);
 
  private:
   // Takes the record that is there.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kOutputSlackBytes = 1 << 20;
 constexpr uint32_t kTimedCallsMin = 3;
+constexpr uint32_t kStockCallsMin = 10;
 constexpr uint64_t kPublicSeedMask = 0x7fffffffffffffff;  // torch.manual_seed takes 63 bits
 
 void SetChannelFault(const ChannelFault& fault, SideName side, OperationResult& result) {
@@ -54,25 +55,50 @@ bool IsLongEnough(const std::vector<uint64_t>& samples_ns, std::chrono::nanoseco
   return sum >= static_cast<uint64_t>(wanted.count());
 }
 
+std::size_t FindOutputBytesMax(const Bench& bench) {
+  return 2 * bench.output_bytes_typical + kOutputSlackBytes;
+}
+
+// One call of one runner. False: `result` says why.
+bool CallRunner(RunnerSide& runner, SideName side, const TaskValue& input, const CallOrder& order,
+                Control& control, OperationResult& result) {
+  std::optional<TaskFailure> failure;
+  const std::optional<ChannelFault> fault = runner.Call(input, order, control, failure);
+  if (failure) {
+    SetTaskFailure(std::move(*failure), result);
+    return false;
+  }
+  if (fault) {
+    SetChannelFault(*fault, side, result);
+    return false;
+  }
+  const CallRecord& reply = runner.output().reply;
+  if (reply.status == CallStatus::kRaised || reply.status == CallStatus::kMemory) {
+    SetCallFailure(reply, side, result);
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-Evaluation::Evaluation(TaskSource& task, const EvaluationPolicy& policy, UniqueFd candidate_channel,
-                       UniqueFd reference_channel, std::size_t output_bytes_typical)
-    : task_(task),
+Evaluation::Evaluation(const Bench& bench, const EvaluationPolicy& policy,
+                       UniqueFd candidate_channel, UniqueFd reference_channel)
+    : task_(bench.task),
       policy_(policy),
-      output_bytes_max_(2 * output_bytes_typical + kOutputSlackBytes),
-      candidate_(std::move(candidate_channel)),
-      reference_(std::move(reference_channel)),
-      candidate_check_(policy.tolerance),
-      reference_check_(policy.tolerance) {}
+      output_bytes_max_(FindOutputBytesMax(bench)),
+      candidate_(bench.device, std::move(candidate_channel)),
+      reference_(bench.device, std::move(reference_channel)),
+      candidate_check_(bench.device, policy.tolerance),
+      reference_check_(bench.device, policy.tolerance) {}
 
-OperationResult Evaluation::FirstCall(const Control& control) {
+OperationResult Evaluation::FirstCall(Control& control) {
   OperationResult result;
   RunCall({.timeout = policy_.first_call_timeout}, control, result);
   return result;
 }
 
-OperationResult Evaluation::Verify(uint32_t calls, const Control& control) {
+OperationResult Evaluation::Verify(uint32_t calls, Control& control) {
   OperationResult result;
   for (uint32_t i = 0; i < calls; ++i) {
     if (!RunCall({.timeout = policy_.call_timeout}, control, result))
@@ -81,7 +107,7 @@ OperationResult Evaluation::Verify(uint32_t calls, const Control& control) {
   return result;
 }
 
-OperationResult Evaluation::Measure(const MeasurePolicy& policy, const Control& control) {
+OperationResult Evaluation::Measure(const MeasurePolicy& policy, Control& control) {
   OperationResult result;
   CallPlan plan = {.timeout = policy_.call_timeout};
   for (uint32_t i = 0; i < policy.warmup_calls; ++i) {
@@ -89,6 +115,8 @@ OperationResult Evaluation::Measure(const MeasurePolicy& policy, const Control& 
       return result;
   }
   Samples& samples = result.samples;
+  // Inputs that were made ahead set the end: making more would take the lock's time.
+  const bool has_stock = task_.stock() > 0;
   for (uint32_t i = 0; i < policy.timed_calls_max; ++i) {
     plan.is_reference_first = i % 2 == 1;
     if (!RunCall(plan, control, result))
@@ -100,6 +128,8 @@ OperationResult Evaluation::Measure(const MeasurePolicy& policy, const Control& 
     // By the judge's clock: a candidate must not decide how often it is measured.
     if (i + 1 >= kTimedCallsMin && (IsLongEnough(samples.candidate_wall_ns, policy.timed_max) ||
                                     IsLongEnough(samples.reference_wall_ns, policy.timed_max)))
+      break;
+    if (i + 1 >= kStockCallsMin && has_stock && task_.stock() == 0)
       break;
   }
   return result;
@@ -114,10 +144,10 @@ std::string Evaluation::Finish() {
   return "";
 }
 
-bool Evaluation::RunCall(const CallPlan& plan, const Control& control, OperationResult& result) {
+bool Evaluation::RunCall(const CallPlan& plan, Control& control, OperationResult& result) {
   result.call = ++call_;
-  HostValue input;
-  std::optional<TaskFailure> failure = task_.MakeInput(SecretNumber() & kPublicSeedMask, input);
+  TaskValue input;
+  std::optional<TaskFailure> failure = task_.NextInput(input);
   if (failure) {
     SetTaskFailure(std::move(*failure), result);
     return false;
@@ -127,34 +157,13 @@ bool Evaluation::RunCall(const CallPlan& plan, const Control& control, Operation
                            .output_bytes_max = output_bytes_max_};
   const SideName first = plan.is_reference_first ? SideName::kReference : SideName::kCandidate;
   const SideName second = plan.is_reference_first ? SideName::kCandidate : SideName::kReference;
-  return CallRunner(first, input, order, control, result) &&
-         CallRunner(second, input, order, control, result) &&
+  return CallRunner(Side(first), first, input, order, control, result) &&
+         CallRunner(Side(second), second, input, order, control, result) &&
          CompareOutputs(order.rng_seed, result);
 }
 
-bool Evaluation::CallRunner(SideName side, const HostValue& input, const CallOrder& order,
-                            const Control& control, OperationResult& result) {
-  std::string error;
-  const std::optional<ChannelFault> fault = Side(side).Call(input, order, control, error);
-  if (!error.empty()) {
-    SetTaskFailure({.where = "inputs", .kind = "exception", .error_type = "", .text = error},
-                   result);
-    return false;
-  }
-  if (fault) {
-    SetChannelFault(*fault, side, result);
-    return false;
-  }
-  const CallRecord& reply = Side(side).output().reply;
-  if (reply.status == CallStatus::kRaised || reply.status == CallStatus::kMemory) {
-    SetCallFailure(reply, side, result);
-    return false;
-  }
-  return true;
-}
-
 bool Evaluation::CompareOutputs(uint64_t rng_seed, OperationResult& result) {
-  HostValue expected;
+  TaskValue expected;
   std::optional<TaskFailure> failure = task_.RunReference(rng_seed, expected);
   if (!failure && BufferBytes(expected) > output_bytes_max_) {
     failure = {.where = "outputs",
@@ -168,6 +177,12 @@ bool Evaluation::CompareOutputs(uint64_t rng_seed, OperationResult& result) {
   }
   const bool is_reference_right = reference_check_.Add(call_, expected, reference_.output());
   const bool is_candidate_right = candidate_check_.Add(call_, expected, candidate_.output());
+  for (const OutputCheck* check : {&reference_check_, &candidate_check_}) {
+    if (check->task_failure()) {
+      SetTaskFailure(*check->task_failure(), result);
+      return false;
+    }
+  }
   if (is_candidate_right && is_reference_right)
     return true;
   result.outcome = Outcome::kMismatch;
@@ -175,6 +190,24 @@ bool Evaluation::CompareOutputs(uint64_t rng_seed, OperationResult& result) {
   result.text =
       is_reference_right ? candidate_check_.first_failure() : reference_check_.first_failure();
   return false;
+}
+
+OperationResult CallUnscored(const Bench& bench, UniqueFd channel,
+                             std::chrono::milliseconds timeout, Control& control) {
+  OperationResult result;
+  result.call = 1;
+  TaskValue input;
+  std::optional<TaskFailure> failure = bench.task.NextInput(input);
+  if (failure) {
+    SetTaskFailure(std::move(*failure), result);
+    return result;
+  }
+  RunnerSide runner(bench.device, std::move(channel));
+  const CallOrder order = {.rng_seed = SecretNumber() & kPublicSeedMask,
+                           .timeout = timeout,
+                           .output_bytes_max = FindOutputBytesMax(bench)};
+  CallRunner(runner, SideName::kCandidate, input, order, control, result);
+  return result;
 }
 
 }  // namespace pike::gpu

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/unique_fd.h"
+#include "gpu_worker/judge/bench_device.h"
 #include "gpu_worker/judge/call_channel.h"
 #include "gpu_worker/judge/output_check.h"
 #include "gpu_worker/judge/runner_side.h"
@@ -48,6 +49,15 @@ struct Samples {
   std::vector<uint64_t> reference_wall_ns;
 };
 
+// What evaluations of one task share.
+struct Bench {
+  TaskSource& task;
+  BenchDevice& device;
+  // What the reference's outputs took when the task was opened; a runner gets room for twice that
+  // and 1 MiB.
+  std::size_t output_bytes_typical = 0;
+};
+
 // How an operation ended; see PROTOCOL.md, `result`.
 struct OperationResult {
   Outcome outcome = Outcome::kDone;
@@ -62,17 +72,15 @@ struct OperationResult {
 
 // One candidate against one task: makes inputs, calls both runners, steps the judge's own reference
 // afterwards, compares. After an outcome other than kDone nothing more may be called but Finish.
-// Not thread-safe. The task must outlive it.
+// Not thread-safe. The bench must outlive it.
 class Evaluation {
  public:
-  // `output_bytes_typical`: what the reference's outputs took when the task was opened; a runner
-  // gets room for twice that and 1 MiB.
-  Evaluation(TaskSource& task, const EvaluationPolicy& policy, UniqueFd candidate_channel,
-             UniqueFd reference_channel, std::size_t output_bytes_typical);
+  Evaluation(const Bench& bench, const EvaluationPolicy& policy, UniqueFd candidate_channel,
+             UniqueFd reference_channel);
 
-  OperationResult FirstCall(const Control& control);
-  OperationResult Verify(uint32_t calls, const Control& control);
-  OperationResult Measure(const MeasurePolicy& policy, const Control& control);
+  OperationResult FirstCall(Control& control);
+  OperationResult Verify(uint32_t calls, Control& control);
+  OperationResult Measure(const MeasurePolicy& policy, Control& control);
 
   // The last look at both channels: what was unexpected in one line, or an empty text.
   std::string Finish();
@@ -87,9 +95,7 @@ class Evaluation {
   };
 
   // One input through both runners and the judge's reference. False: `result` says why.
-  bool RunCall(const CallPlan& plan, const Control& control, OperationResult& result);
-  bool CallRunner(SideName side, const HostValue& input, const CallOrder& order,
-                  const Control& control, OperationResult& result);
+  bool RunCall(const CallPlan& plan, Control& control, OperationResult& result);
   bool CompareOutputs(uint64_t rng_seed, OperationResult& result);
   RunnerSide& Side(SideName side) { return side == SideName::kCandidate ? candidate_ : reference_; }
 
@@ -102,5 +108,10 @@ class Evaluation {
   OutputCheck reference_check_;
   uint32_t call_ = 0;
 };
+
+// One call to a candidate without a reference and without a comparison, on an input of its own:
+// what it compiles in its first call is compiled then.
+OperationResult CallUnscored(const Bench& bench, UniqueFd channel,
+                             std::chrono::milliseconds timeout, Control& control);
 
 }  // namespace pike::gpu

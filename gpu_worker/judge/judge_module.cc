@@ -2,15 +2,23 @@
 // holds one session. Every function returns the text of a frame of PROTOCOL.md.
 
 #include <Python.h>
+#include <poll.h>
 
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "gpu_worker/judge/bench_device.h"
 #include "gpu_worker/judge/evaluation.h"
+#include "gpu_worker/judge/gpu_device.h"
 #include "gpu_worker/judge/python_task.h"
+#include "gpu_worker/judge/python_value.h"
 #include "gpu_worker/judge/result_json.h"
+#include "gpu_worker/judge/settle.h"
+#include "gpu_worker/judge/torch_compare.h"
+#include "gpu_worker/runner/cuda_driver.h"
 
 namespace pike::gpu {
 namespace {
@@ -18,13 +26,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+// In the order in which things depend on each other.
 struct Session {
   PythonRef describe_error;
   PythonRef read_control;
   Control control;
+  std::unique_ptr<BenchDevice> device;
   std::unique_ptr<TaskSource> task;
   std::size_t output_bytes = 0;
   std::unique_ptr<Evaluation> evaluation;
+
+  Bench bench() const { return {*task, *device, output_bytes}; }
 };
 
 // Never destroyed: the interpreter is gone before static destructors run.
@@ -46,6 +58,12 @@ PythonRef NewRef(PyObject* object) {
   return PythonRef(object);
 }
 
+// For requests out of order: a bug of the supervisor.
+PyObject* Refuse(const char* why) {
+  PyErr_SetString(PyExc_RuntimeError, why);
+  return nullptr;
+}
+
 // Reads one order of the supervisor; an unreadable channel aborts.
 ControlOrder ReadControl(PyObject* read_control) {
   const PythonRef order(PyObject_CallNoArgs(read_control));
@@ -57,11 +75,18 @@ ControlOrder ReadControl(PyObject* read_control) {
   return static_cast<ControlOrder>(number);
 }
 
+// Whether the supervisor wants the operation in progress to end; waits for its word if asked to.
+bool IsAborted(Control& control, milliseconds wait) {
+  pollfd entry = {control.fd, POLLIN, 0};
+  return poll(&entry, 1, static_cast<int>(wait.count())) > 0 &&
+         control.read() == ControlOrder::kAbort;
+}
+
 // Two calls of a fresh reference: the first to learn the sizes, the second for its duration.
 std::optional<TaskFailure> TryTask(TaskSource& task, TaskSummary& summary) {
   std::optional<TaskFailure> failure = task.ResetReference();
   for (int i = 0; i < 2 && !failure; ++i) {
-    failure = task.MakeInput(SecretNumber() >> 1, summary.input);
+    failure = task.NextInput(summary.input);
     if (failure)
       break;
     const Clock::time_point start = Clock::now();
@@ -69,6 +94,34 @@ std::optional<TaskFailure> TryTask(TaskSource& task, TaskSummary& summary) {
     summary.reference_ms = MsSince(start);
   }
   return failure;
+}
+
+std::optional<TaskFailure> OpenDevice(std::string_view device, bool use_memfd,
+                                      std::unique_ptr<BenchDevice>& opened) {
+  if (device == "cpu") {
+    opened = NewHostDevice();
+    return std::nullopt;
+  }
+  CudaDriver driver;
+  std::string error = LoadCudaDriver(driver);
+  if (!error.empty()) {
+    return TaskFailure{
+        .where = "device", .kind = "device", .error_type = "", .text = std::move(error)};
+  }
+  return NewGpuDevice(driver, {.use_memfd = use_memfd, .compare = CompareOnGpu}, opened);
+}
+
+// The judge keeps its device for the process's life.
+PyObject* UseDevice(PyObject* /*self*/, PyObject* arguments) {
+  const char* device = nullptr;
+  const char* buffers = nullptr;
+  if (PyArg_ParseTuple(arguments, "ss", &device, &buffers) == 0)
+    return nullptr;
+  Session& session = TheSession();
+  std::optional<TaskFailure> failure;
+  if (!session.device)
+    failure = OpenDevice(device, std::string_view(buffers) == "memfd", session.device);
+  return ToPython(failure ? TaskFailureToJson(*failure) : "");
 }
 
 PyObject* OpenTask(PyObject* /*self*/, PyObject* arguments) {
@@ -82,6 +135,8 @@ PyObject* OpenTask(PyObject* /*self*/, PyObject* arguments) {
                        &describe_error, &read_control, &control_fd) == 0)
     return nullptr;
   Session& session = TheSession();
+  if (!session.device)
+    return Refuse("no device is in use");
   session.describe_error = NewRef(describe_error);
   session.read_control = NewRef(read_control);
   session.control = {control_fd, [read_control] { return ReadControl(read_control); }};
@@ -89,7 +144,8 @@ PyObject* OpenTask(PyObject* /*self*/, PyObject* arguments) {
   session.task = MakePythonTask({.get_inputs = NewRef(get_inputs),
                                  .make_reference = NewRef(make_reference),
                                  .seed_all = NewRef(seed_all),
-                                 .describe_error = NewRef(describe_error)});
+                                 .describe_error = NewRef(describe_error)},
+                                *session.device);
   TaskSummary summary;
   const std::optional<TaskFailure> failure = TryTask(*session.task, summary);
   if (failure) {
@@ -97,7 +153,61 @@ PyObject* OpenTask(PyObject* /*self*/, PyObject* arguments) {
     return ToPython(TaskFailureToJson(*failure));
   }
   session.output_bytes = BufferBytes(summary.output);
+  summary.device = session.device->Facts();
   return ToPython(TaskSummaryToJson(summary));
+}
+
+PyObject* Prepare(PyObject* /*self*/, PyObject* arguments) {
+  StockLimits limits;
+  unsigned long long bytes_max = 0;
+  long long time_ms = 0;
+  if (PyArg_ParseTuple(arguments, "IKL", &limits.inputs, &bytes_max, &time_ms) == 0)
+    return nullptr;
+  limits.bytes_max = bytes_max;
+  limits.time_max = milliseconds(time_ms);
+  Session& session = TheSession();
+  if (!session.task)
+    return Refuse("no task is open");
+  const Clock::time_point start = Clock::now();
+  const std::optional<TaskFailure> failure =
+      session.task->Stock(limits, [&] { return IsAborted(session.control, milliseconds(0)); });
+  return ToPython(failure ? TaskFailureToJson(*failure)
+                          : PreparedToJson(*session.task, MsSince(start)));
+}
+
+PyObject* SettleDevice(PyObject* /*self*/, PyObject* arguments) {
+  unsigned long long floor_bytes = 0;
+  long long timeout_ms = 0;
+  if (PyArg_ParseTuple(arguments, "LK", &timeout_ms, &floor_bytes) == 0)
+    return nullptr;
+  Session& session = TheSession();
+  if (!session.task)
+    return Refuse("no task is open");
+  constexpr milliseconds kPause{2};
+  const Clock::time_point start = Clock::now();
+  SettleResult result;
+  const std::optional<TaskFailure> failure =
+      Settle([&](SentinelLook& look) { return session.device->LookAtSentinel(look); },
+             {.timeout = milliseconds(timeout_ms), .memory_floor_bytes = floor_bytes},
+             [&] { return IsAborted(session.control, kPause); }, result);
+  return ToPython(failure ? TaskFailureToJson(*failure)
+                          : SettledToJson(result.is_quiet, result.look, MsSince(start)));
+}
+
+PyObject* JitCall(PyObject* /*self*/, PyObject* arguments) {
+  long long timeout_ms = 0;
+  int candidate_fd = -1;
+  if (PyArg_ParseTuple(arguments, "Li", &timeout_ms, &candidate_fd) == 0)
+    return nullptr;
+  UniqueFd candidate(candidate_fd);
+  Session& session = TheSession();
+  if (!session.task)
+    return Refuse("no task is open");
+  const Clock::time_point start = Clock::now();
+  session.control.is_held = false;
+  const OperationResult result = CallUnscored(session.bench(), std::move(candidate),
+                                              milliseconds(timeout_ms), session.control);
+  return ToPython(ResultToJson("jit_call", result, nullptr, MsSince(start)));
 }
 
 PyObject* Begin(PyObject* /*self*/, PyObject* arguments) {
@@ -115,32 +225,29 @@ PyObject* Begin(PyObject* /*self*/, PyObject* arguments) {
   policy.call_timeout = milliseconds(call_ms);
   Session& session = TheSession();
   session.evaluation.reset();
-  if (!session.task) {
-    PyErr_SetString(PyExc_RuntimeError, "no task is open");
-    return nullptr;
-  }
+  if (!session.task)
+    return Refuse("no task is open");
   const std::optional<TaskFailure> failure = session.task->ResetReference();
   if (failure)
     return ToPython(TaskFailureToJson(*failure));
-  session.evaluation = std::make_unique<Evaluation>(*session.task, policy, std::move(candidate),
-                                                    std::move(reference), session.output_bytes);
+  session.evaluation = std::make_unique<Evaluation>(session.bench(), policy, std::move(candidate),
+                                                    std::move(reference));
   return ToPython(R"({"type":"begun"})");
 }
 
 template <typename Operation>
 PyObject* Run(const char* op, Operation operation) {
   Session& session = TheSession();
-  if (!session.evaluation) {
-    PyErr_SetString(PyExc_RuntimeError, "no evaluation is open");
-    return nullptr;
-  }
+  if (!session.evaluation)
+    return Refuse("no evaluation is open");
   const Clock::time_point start = Clock::now();
+  session.control.is_held = false;
   const OperationResult result = operation(*session.evaluation, session.control);
-  return ToPython(ResultToJson(op, result, *session.evaluation, MsSince(start)));
+  return ToPython(ResultToJson(op, result, session.evaluation.get(), MsSince(start)));
 }
 
 PyObject* FirstCall(PyObject* /*self*/, PyObject* /*arguments*/) {
-  return Run("first_call", [](Evaluation& evaluation, const Control& control) {
+  return Run("first_call", [](Evaluation& evaluation, Control& control) {
     return evaluation.FirstCall(control);
   });
 }
@@ -149,7 +256,7 @@ PyObject* Verify(PyObject* /*self*/, PyObject* arguments) {
   unsigned int calls = 0;
   if (PyArg_ParseTuple(arguments, "I", &calls) == 0)
     return nullptr;
-  return Run("verify", [calls](Evaluation& evaluation, const Control& control) {
+  return Run("verify", [calls](Evaluation& evaluation, Control& control) {
     return evaluation.Verify(calls, control);
   });
 }
@@ -161,7 +268,7 @@ PyObject* Measure(PyObject* /*self*/, PyObject* arguments) {
                        &timed_ms) == 0)
     return nullptr;
   policy.timed_max = milliseconds(timed_ms);
-  return Run("measure", [&policy](Evaluation& evaluation, const Control& control) {
+  return Run("measure", [&policy](Evaluation& evaluation, Control& control) {
     return evaluation.Measure(policy, control);
   });
 }
@@ -174,11 +281,37 @@ PyObject* End(PyObject* /*self*/, PyObject* /*arguments*/) {
   return ToPython(violation);
 }
 
+// Both comparisons of two tensors on one device, as (mismatched, first or -1, abs, rel) twice: by
+// compare.cc on packed copies in host memory and by torch where they are. For tests.
+PyObject* CompareBoth(PyObject* /*self*/, PyObject* arguments) {
+  PyObject* expected = nullptr;
+  PyObject* actual = nullptr;
+  Tolerance tolerance;
+  if (PyArg_ParseTuple(arguments, "OOdd", &expected, &actual, &tolerance.atol, &tolerance.rtol) ==
+      0)
+    return nullptr;
+  const auto [by_host, by_torch] = CompareBothWays(expected, actual, tolerance);
+  const auto first = [](const TensorError& error) {
+    return error.first_mismatch ? static_cast<long long>(*error.first_mismatch) : -1;
+  };
+  return Py_BuildValue("((KLdddd)(KLdddd))", by_host.mismatched, first(by_host),
+                       by_host.max_abs_error, by_host.max_rel_error, by_host.expected_value,
+                       by_host.actual_value, by_torch.mismatched, first(by_torch),
+                       by_torch.max_abs_error, by_torch.max_rel_error, by_torch.expected_value,
+                       by_torch.actual_value);
+}
+
 PyMethodDef methods[] = {
+    {"use_device", UseDevice, METH_VARARGS,
+     "(\"cpu\" or \"cuda\", \"\" or \"memfd\") -> a frame about what failed, or an empty text"},
     {"open_task", OpenTask, METH_VARARGS,
      "(get_inputs, make_reference, seed_all, describe_error, read_control, control_fd) -> frame"},
     {"begin", Begin, METH_VARARGS,
      "(atol, rtol, first_call_ms, call_ms, candidate_fd, reference_fd) -> frame; owns the fds"},
+    {"prepare", Prepare, METH_VARARGS, "(calls, bytes_max, ms_max) -> frame"},
+    {"settle", SettleDevice, METH_VARARGS, "(timeout_ms, memory_floor_bytes) -> frame"},
+    {"jit_call", JitCall, METH_VARARGS, "(timeout_ms, candidate_fd) -> frame; owns the fd"},
+    {"compare_both", CompareBoth, METH_VARARGS, "(expected, actual, atol, rtol), for tests"},
     {"first_call", FirstCall, METH_NOARGS, "() -> frame"},
     {"verify", Verify, METH_VARARGS, "(calls) -> frame"},
     {"measure", Measure, METH_VARARGS, "(warmup_calls, timed_calls_max, timed_ms_max) -> frame"},

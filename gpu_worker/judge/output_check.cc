@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -24,6 +25,10 @@ std::string FormatShape(const TensorSpec& spec) {
 std::string_view TypeName(const TensorSpec& spec) {
   const std::optional<ElementType> type = FindElementType(spec.type_code, spec.bits);
   return type ? ElementTypeName(*type) : "?";
+}
+
+std::string DeviceName(const TensorSpec& spec) {
+  return spec.device_type == kCudaTensor ? "cuda" : "cpu";
 }
 
 std::string ReplyText(const CallRecord& reply) {
@@ -63,7 +68,7 @@ std::string CheckScalar(const LeafPair& leaf, const Tolerance& tolerance) {
 
 }  // namespace
 
-bool OutputCheck::Add(uint32_t call, const HostValue& expected, const RunnerOutput& actual) {
+bool OutputCheck::Add(uint32_t call, const TaskValue& expected, const RunnerOutput& actual) {
   ++calls_compared_;
   is_input_mutated_ = is_input_mutated_ || (actual.reply.flags & kInputMutated) != 0;
   const std::string failure = FindFailure(expected, actual);
@@ -76,7 +81,7 @@ bool OutputCheck::Add(uint32_t call, const HostValue& expected, const RunnerOutp
   return false;
 }
 
-std::string OutputCheck::FindFailure(const HostValue& expected, const RunnerOutput& actual) {
+std::string OutputCheck::FindFailure(const TaskValue& expected, const RunnerOutput& actual) {
   const CallRecord& reply = actual.reply;
   if (reply.status == CallStatus::kUnsupported || reply.status == CallStatus::kTooLarge)
     return ReplyText(reply);
@@ -96,14 +101,14 @@ std::string OutputCheck::FindFailure(const HostValue& expected, const RunnerOutp
   return failure;
 }
 
-std::string OutputCheck::CheckLeaf(const LeafPair& leaf, const HostValue& expected,
+std::string OutputCheck::CheckLeaf(const LeafPair& leaf, const TaskValue& expected,
                                    const RunnerOutput& actual) {
   if (leaf.expected->kind != ValueKind::kTensor)
     return CheckScalar(leaf, tolerance_);
   return CheckTensor(leaf, expected.tensors[leaf.expected->tensor], actual);
 }
 
-std::string OutputCheck::CheckTensor(const LeafPair& leaf, const HostTensor& expected,
+std::string OutputCheck::CheckTensor(const LeafPair& leaf, const TaskTensor& expected,
                                      const RunnerOutput& actual) {
   const TensorSpec& want = expected.spec;
   const TensorSpec& got = actual.reply.tensors[leaf.actual->tensor];
@@ -114,11 +119,18 @@ std::string OutputCheck::CheckTensor(const LeafPair& leaf, const HostTensor& exp
   if (want.dim_count != got.dim_count ||
       !std::equal(want.dims, want.dims + want.dim_count, got.dims))
     return leaf.path + ": expected shape " + FormatShape(want) + ", got " + FormatShape(got);
-  const std::optional<ElementType> type = FindElementType(want.type_code, want.bits);
-  const std::optional<uint64_t> elements = CountElements(want);
-  PIKE_CHECK(type && elements);
-  const TensorError error = CompareElements(
-      *type, expected.bytes, actual.snapshot.get() + got.offset, *elements, tolerance_);
+  if (want.device_type != got.device_type) {
+    return leaf.path + ": expected a tensor on " + DeviceName(want) + ", got one on " +
+           DeviceName(got);
+  }
+  const uint8_t* const bytes = actual.snapshot ? actual.snapshot->bytes() + got.offset : nullptr;
+  TensorError error;
+  std::optional<TaskFailure> failure =
+      device_.Compare({&want, expected.bytes}, {&got, bytes}, tolerance_, error);
+  if (failure) {
+    task_failure_ = std::move(failure);
+    return leaf.path + ": cannot be compared";
+  }
   Record(leaf.path, want, error);
   return error.mismatched == 0 ? "" : DescribeMismatch(leaf.path, want, error);
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu_worker/judge/bench_device.h"
 #include "gpu_worker/judge/compare.h"
 #include "gpu_worker/judge/runner_side.h"
 #include "gpu_worker/judge/task_source.h"
@@ -24,11 +25,14 @@ class OutputCheck {
  public:
   static constexpr std::size_t kOutputsMax = 64;
 
-  explicit OutputCheck(const Tolerance& tolerance) : tolerance_(tolerance) {}
+  // The device must outlive it.
+  OutputCheck(BenchDevice& device, const Tolerance& tolerance)
+      : device_(device), tolerance_(tolerance) {}
 
   // Compares one call; `call` is its number from 1. Bytes of an output are read only if structure,
-  // dtype and shape are as expected. True if all is within tolerance.
-  bool Add(uint32_t call, const HostValue& expected, const RunnerOutput& actual);
+  // dtype, shape and device are as expected. True if all is within tolerance. If the comparison
+  // itself fails, task_failure() says why.
+  bool Add(uint32_t call, const TaskValue& expected, const RunnerOutput& actual);
 
   uint32_t calls_compared() const { return calls_compared_; }
   uint32_t calls_passed() const { return calls_passed_; }
@@ -36,17 +40,20 @@ class OutputCheck {
   // One line about the first failing call; empty if none failed.
   const std::string& first_failure() const { return first_failure_; }
   const std::vector<OutputRecord>& outputs() const { return outputs_; }
+  const std::optional<TaskFailure>& task_failure() const { return task_failure_; }
 
  private:
   // The first thing that is wrong, empty if nothing is.
-  std::string FindFailure(const HostValue& expected, const RunnerOutput& actual);
-  std::string CheckLeaf(const LeafPair& leaf, const HostValue& expected,
+  std::string FindFailure(const TaskValue& expected, const RunnerOutput& actual);
+  std::string CheckLeaf(const LeafPair& leaf, const TaskValue& expected,
                         const RunnerOutput& actual);
-  std::string CheckTensor(const LeafPair& leaf, const HostTensor& expected,
+  std::string CheckTensor(const LeafPair& leaf, const TaskTensor& expected,
                           const RunnerOutput& actual);
   void Record(const std::string& path, const TensorSpec& spec, const TensorError& error);
 
+  BenchDevice& device_;
   const Tolerance tolerance_;
+  std::optional<TaskFailure> task_failure_;
   uint32_t calls_compared_ = 0;
   uint32_t calls_passed_ = 0;
   bool is_input_mutated_ = false;

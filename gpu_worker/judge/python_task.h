@@ -1,19 +1,14 @@
 #pragma once
 
-#include <Python.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
 
+#include "gpu_worker/judge/bench_device.h"
+#include "gpu_worker/judge/python_object.h"
 #include "gpu_worker/judge/task_source.h"
 
 namespace pike::gpu {
-
-struct PythonRelease {
-  void operator()(PyObject* object) const { Py_XDECREF(object); }
-};
-using PythonRef = std::unique_ptr<PyObject, PythonRelease>;
 
 // What judge_main.py hands over. All are callables.
 struct TaskCallables {
@@ -25,7 +20,8 @@ struct TaskCallables {
 
 // The task's Python code in this process, its tensors read through libtorch. Needs the
 // interpreter's lock in every function; calls into Python run without gradients, except get_inputs.
-std::unique_ptr<TaskSource> MakePythonTask(TaskCallables callables);
+// The device must outlive it.
+std::unique_ptr<TaskSource> MakePythonTask(TaskCallables callables, BenchDevice& device);
 
 // Takes the pending Python exception as a failure at `where`.
 TaskFailure TakePythonError(PyObject* describe_error, const char* where);

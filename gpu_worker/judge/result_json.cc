@@ -160,7 +160,7 @@ const char* SideText(SideName side) {
 }
 
 // The tensors of a value with their places in it.
-std::string TensorsToJson(const HostValue& value) {
+std::string TensorsToJson(const TaskValue& value) {
   const std::optional<ValueNode> tree = ParseValue(value.text, value.tensors.size());
   std::vector<LeafPair> leaves;
   if (!tree || !PairLeaves(*tree, *tree, leaves).empty())
@@ -177,10 +177,20 @@ std::string TensorsToJson(const HostValue& value) {
   });
 }
 
+std::string DeviceToJson(const DeviceFacts& device) {
+  return ObjectWriter()
+      .Str("kind", device.kind)
+      .Str("name", device.name)
+      .Count("memory_total_bytes", device.memory_total_bytes)
+      .Count("memory_free_bytes", device.memory_free_bytes)
+      .Number("sentinel_us", device.sentinel_us)
+      .Take();
+}
+
 }  // namespace
 
 std::string ResultToJson(std::string_view op, const OperationResult& result,
-                         const Evaluation& evaluation, double elapsed_ms) {
+                         const Evaluation* evaluation, double elapsed_ms) {
   ObjectWriter writer;
   writer.Str("type", "result")
       .Str("op", op)
@@ -192,10 +202,12 @@ std::string ResultToJson(std::string_view op, const OperationResult& result,
       .Str("kind", result.task_failure ? result.task_failure->kind : result.kind)
       .Str("where", result.task_failure ? result.task_failure->where : "")
       .Number("elapsed_ms", elapsed_ms);
-  const OutputCheck& check = evaluation.candidate_check();
-  writer.Raw("correctness",
-             CheckToJson(check).Raw("outputs", ArrayOf(check.outputs(), OutputToJson)).Take());
-  writer.Raw("reference", CheckToJson(evaluation.reference_check()).Take());
+  if (evaluation != nullptr) {
+    const OutputCheck& check = evaluation->candidate_check();
+    writer.Raw("correctness",
+               CheckToJson(check).Raw("outputs", ArrayOf(check.outputs(), OutputToJson)).Take());
+    writer.Raw("reference", CheckToJson(evaluation->reference_check()).Take());
+  }
   writer.Raw("samples", SamplesToJson(result.samples));
   return writer.Take();
 }
@@ -218,6 +230,27 @@ std::string TaskSummaryToJson(const TaskSummary& summary) {
       .Count("input_bytes", BufferBytes(summary.input))
       .Count("output_bytes", BufferBytes(summary.output))
       .Number("reference_ms", summary.reference_ms)
+      .Raw("device", DeviceToJson(summary.device))
+      .Take();
+}
+
+std::string PreparedToJson(const TaskSource& task, double elapsed_ms) {
+  return ObjectWriter()
+      .Str("type", "prepared")
+      .Count("inputs", task.stock())
+      .Count("bytes", task.stock_bytes())
+      .Number("elapsed_ms", elapsed_ms)
+      .Take();
+}
+
+std::string SettledToJson(bool is_quiet, const SentinelLook& look, double elapsed_ms) {
+  return ObjectWriter()
+      .Str("type", "settled")
+      .Bool("is_quiet", is_quiet)
+      .Number("sentinel_us", look.sentinel_us)
+      .Number("baseline_us", look.baseline_us)
+      .Count("memory_free_bytes", look.memory_free_bytes)
+      .Number("elapsed_ms", elapsed_ms)
       .Take();
 }
 

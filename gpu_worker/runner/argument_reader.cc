@@ -71,23 +71,77 @@ BlockRef CopyBlock(const TensorSpec& spec, const uint8_t* input_buffer) {
   return block;
 }
 
+// A view of bytes in the input buffer. It does not keep the buffer.
+struct BytesView {
+  DlpackManagedTensor managed = {};
+  int64_t shape[1] = {};
+};
+
+void DeleteBytesView(DlpackManagedTensor* managed) {
+  delete static_cast<BytesView*>(managed->owner);
+}
+
+PyObject* NewBytesCapsule(const ExchangeMapping& buffer, uint64_t offset, std::size_t bytes) {
+  auto view = std::make_unique<BytesView>();
+  const bool is_host = buffer.bytes() != nullptr;
+  view->shape[0] = static_cast<int64_t>(bytes);
+  view->managed.tensor = {.bytes = is_host ? buffer.bytes() + offset
+                                           : reinterpret_cast<void*>(buffer.address() + offset),
+                          .device = {is_host ? kDlpackCpu : kDlpackCuda, 0},
+                          .dim_count = 1,
+                          .element = {1, 8, 1},
+                          .shape = view->shape,
+                          .strides = nullptr,
+                          .byte_offset = 0};
+  view->managed.owner = view.get();
+  view->managed.deleter = DeleteBytesView;
+  PyObject* const capsule = PyCapsule_New(&view->managed, kDlpackCapsule, DestroyCapsule);
+  if (capsule != nullptr)
+    (void)view.release();
+  return capsule;
+}
+
+PyObject* NewTuple(const int64_t* numbers, std::size_t count) {
+  PythonRef tuple(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (std::size_t i = 0; tuple && i < count; ++i) {
+    PyObject* const number = PyLong_FromLongLong(numbers[i]);
+    if (number == nullptr || PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), number) != 0)
+      return nullptr;
+  }
+  return tuple.release();
+}
+
 }  // namespace
 
-bool CallArguments::Read(const CallRecord& call, const uint8_t* input_buffer,
-                         const PythonHooks& hooks) {
-  call_ = &call;
-  input_buffer_ = input_buffer;
-  hooks_ = &hooks;
-  rest_ = std::string_view(call.text, call.text_bytes);
+bool CallArguments::Read() {
+  rest_ = std::string_view(call_.text, call_.text_bytes);
   tuple_.reset(ReadValue());
   return tuple_ != nullptr;
 }
 
-bool CallArguments::IsUnchanged(const uint8_t* input_buffer) const {
-  return std::all_of(blocks_.begin(), blocks_.end(), [input_buffer](const BlockRef& block) {
-    return block->size == 0 ||
-           memcmp(block->bytes, input_buffer + block->buffer_offset, block->size) == 0;
-  });
+bool CallArguments::IsUnchanged() const {
+  const bool are_blocks_same =
+      std::all_of(blocks_.begin(), blocks_.end(), [this](const BlockRef& block) {
+        return block->size == 0 ||
+               memcmp(block->bytes, buffer_.bytes() + block->buffer_offset, block->size) == 0;
+      });
+  return are_blocks_same &&
+         std::all_of(device_bytes_.begin(), device_bytes_.end(),
+                     [this](const DeviceBytes& bytes) { return IsSameInBuffer(bytes); });
+}
+
+bool CallArguments::IsSameInBuffer(const DeviceBytes& bytes) const {
+  if (bytes.size == 0)
+    return true;
+  const PythonRef capsule(NewBytesCapsule(buffer_, bytes.buffer_offset, bytes.size));
+  const PythonRef other(
+      capsule ? PyObject_CallFunctionObjArgs(hooks_.from_dlpack.get(), capsule.get(), nullptr)
+              : nullptr);
+  const PythonRef answer(other ? PyObject_CallFunctionObjArgs(
+                                     hooks_.is_equal.get(), bytes.flat.get(), other.get(), nullptr)
+                               : nullptr);
+  PyErr_Clear();
+  return answer.get() == Py_True;
 }
 
 std::string_view CallArguments::TakeUntil(char end) {
@@ -145,12 +199,19 @@ PyObject* CallArguments::ReadValue() {
 }
 
 PyObject* CallArguments::ReadTensor() {
-  if (blocks_.size() >= call_->tensor_count || blocks_.size() >= kTensorsMax) {
+  if (tensors_read_ >= call_.tensor_count || tensors_read_ >= kTensorsMax) {
     PyErr_SetString(PyExc_RuntimeError, "malformed call record");
     return nullptr;
   }
-  const TensorSpec& spec = call_->tensors[blocks_.size()];
-  BlockRef block = CopyBlock(spec, input_buffer_);
+  const TensorSpec& spec = call_.tensors[tensors_read_++];
+  PythonRef tensor(gpu_ == nullptr ? ReadHostTensor(spec) : ReadDeviceTensor(spec));
+  if (!tensor || spec.requires_grad == 0)
+    return tensor.release();
+  return PyObject_CallFunctionObjArgs(hooks_.require_grad.get(), tensor.get(), nullptr);
+}
+
+PyObject* CallArguments::ReadHostTensor(const TensorSpec& spec) {
+  BlockRef block = CopyBlock(spec, buffer_.bytes());
   if (!block)
     return PyErr_NoMemory();
   block->references.fetch_add(1);  // the capsule's
@@ -160,10 +221,35 @@ PyObject* CallArguments::ReadTensor() {
     return nullptr;
   }
   blocks_.push_back(std::move(block));
-  PythonRef tensor(PyObject_CallFunctionObjArgs(hooks_->from_dlpack.get(), capsule.get(), nullptr));
-  if (!tensor || spec.requires_grad == 0)
-    return tensor.release();
-  return PyObject_CallFunctionObjArgs(hooks_->require_grad.get(), tensor.get(), nullptr);
+  return PyObject_CallFunctionObjArgs(hooks_.from_dlpack.get(), capsule.get(), nullptr);
+}
+
+// On a GPU memory comes from torch's allocator, as it does for whoever calls the module in earnest.
+PyObject* CallArguments::ReadDeviceTensor(const TensorSpec& spec) {
+  const PythonRef dims(NewTuple(spec.dims, spec.dim_count));
+  const PythonRef strides(NewTuple(spec.strides, spec.dim_count));
+  if (!dims || !strides)
+    return nullptr;
+  const PythonRef parts(PyObject_CallFunction(hooks_.allocate.get(), "iiOO", int{spec.type_code},
+                                              int{spec.bits}, dims.get(), strides.get()));
+  if (!parts)
+    return nullptr;
+  PyObject* tensor = nullptr;
+  PyObject* flat = nullptr;
+  unsigned long long address = 0;
+  if (PyArg_ParseTuple(parts.get(), "OOK", &tensor, &flat, &address) == 0)
+    return nullptr;
+  const StridedLayout layout = {spec.dim_count, spec.dims, nullptr, spec.bits / 8u};
+  const std::size_t bytes = FindPackedBytes(layout).value_or(0);
+  const CuResult result = buffer_.CopyTo(address, spec.offset, bytes);
+  if (result != kCuSuccess) {
+    PyErr_SetString(PyExc_RuntimeError, gpu_->Explain(result).c_str());
+    return nullptr;
+  }
+  Py_INCREF(flat);
+  device_bytes_.push_back({PythonRef(flat), spec.offset, bytes});
+  Py_INCREF(tensor);
+  return tensor;
 }
 
 PyObject* CallArguments::ReadSequence(char end) {

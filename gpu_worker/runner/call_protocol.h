@@ -10,8 +10,10 @@
 // built apart from the rest.
 //
 //   judge -> runner   kCall: calls the candidate once. With kHasBuffers two descriptors come along
-//                     (SCM_RIGHTS): the sealed memfd with the inputs, which the runner can only
-//                     read, and the sealed memfd for the outputs. They replace earlier ones.
+//                     (SCM_RIGHTS): the buffer with the inputs and the buffer for the outputs. They
+//                     replace earlier ones. With kDeviceBuffers they are allocations in the memory
+//                     of the GPU (cuMemExportToShareableHandle), otherwise sealed memfds; on device
+//                     cpu the runner can only read the one with the inputs.
 //   runner -> judge   kReply: exactly one per kCall, with its nonce.
 //
 // The judge closes its end when the evaluation is over. A record of the runner that is there before
@@ -37,31 +39,38 @@ enum class CallStatus : uint32_t {
 };
 
 enum RecordFlags : uint32_t {
-  kHasBuffers = 1,    // on kCall: two descriptors are attached
-  kInputMutated = 2,  // on kReply: the candidate changed its private copy of an input
+  kHasBuffers = 1,     // on kCall: two descriptors are attached
+  kInputMutated = 2,   // on kReply: the candidate changed its private copy of an input
+  kDeviceBuffers = 4,  // on kCall, with kHasBuffers: they are memory of the GPU
 };
+
+// Where a tensor lies, by DLPack's numbers.
+inline constexpr uint32_t kHostTensor = 1;
+inline constexpr uint32_t kCudaTensor = 2;
 
 // Element types by DLPack's codes (kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLComplex 5,
 // kDLBool 6) and bits.
 struct TensorSpec {
   uint8_t type_code;
   uint8_t bits;
-  uint8_t dim_count;      // at most kDimsMax
-  uint8_t requires_grad;  // inputs only
-  uint32_t reserved;
+  uint8_t dim_count;       // at most kDimsMax
+  uint8_t requires_grad;   // inputs only
+  uint32_t device_type;    // kHostTensor or kCudaTensor: for an input where it shall be
   uint64_t offset;         // of the first byte in the buffer
   int64_t dims[kDimsMax];  // sizes, outermost first
-  // Inputs: strides in elements of a dense, not overlapping layout. Outputs are always contiguous
-  // in the buffer and their strides are not read.
+  // In elements, in the buffer. Inputs: of a dense, not overlapping layout. Outputs: on device cpu
+  // they are contiguous in the buffer and strides are not read; on a GPU any that are not negative.
   int64_t strides[kDimsMax];
 };
 
 struct CallRecord {
   uint32_t magic;
   RecordKind kind;
-  uint64_t nonce;         // random per call; the reply repeats it
-  uint64_t rng_seed;      // on kCall: for torch.manual_seed before the call; public
-  uint64_t claim_ns;      // on kReply: the runner's own clock around the call
+  uint64_t nonce;               // random per call; the reply repeats it
+  uint64_t rng_seed;            // on kCall: for torch.manual_seed before the call; public
+  uint64_t claim_ns;            // on kReply: the runner's own clock around the call
+  uint64_t input_buffer_bytes;  // on kCall: sizes of both buffers
+  uint64_t output_buffer_bytes;
   CallStatus status;      // on kReply
   uint32_t flags;         // RecordFlags
   uint32_t tensor_count;  // used entries of `tensors`
@@ -82,6 +91,6 @@ struct CallRecord {
 
 static_assert(std::is_trivially_copyable_v<CallRecord>);
 static_assert(sizeof(TensorSpec) == 16 + 16 * kDimsMax);
-static_assert(sizeof(CallRecord) == 48 + kTextBytesMax + sizeof(TensorSpec) * kTensorsMax);
+static_assert(sizeof(CallRecord) == 64 + kTextBytesMax + sizeof(TensorSpec) * kTensorsMax);
 
 }  // namespace pike::gpu

@@ -7,6 +7,7 @@
 namespace pike::gpu {
 
 inline constexpr int32_t kDlpackCpu = 1;
+inline constexpr int32_t kDlpackCuda = 2;
 inline constexpr char kDlpackCapsule[] = "dltensor";
 
 struct DlpackDevice {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "gpu_worker/runner/device_copy.h"
 #include "gpu_worker/runner/dlpack_abi.h"
 #include "gpu_worker/runner/packed_copy.h"
 
@@ -32,33 +33,105 @@ struct TensorCopy {
   std::size_t bytes = 0;
   CallStatus status = CallStatus::kOk;
   std::string failure;
+  CuResult result = kCuSuccess;
 };
 
-// Copies one tensor to `used` in the buffer and describes it.
-TensorCopy CopyTensor(const DlpackTensor& tensor, const OutputBuffer& buffer, std::size_t used,
-                      TensorSpec& spec) {
-  if (tensor.device.type != kDlpackCpu)
-    return {0, CallStatus::kUnsupported, "a tensor on another device than cpu"};
+TensorCopy Unsupported(std::string why) {
+  return {.bytes = 0, .status = CallStatus::kUnsupported, .failure = std::move(why)};
+}
+
+TensorCopy TooLarge(std::size_t buffer_bytes) {
+  return {.bytes = 0,
+          .status = CallStatus::kTooLarge,
+          .failure = "outputs larger than twice the reference's, of " +
+                     std::to_string(buffer_bytes) + " bytes at most"};
+}
+
+void SetPackedStrides(TensorSpec& spec) {
+  int64_t stride = 1;
+  for (std::size_t i = spec.dim_count; i > 0; --i) {
+    spec.strides[i - 1] = stride;
+    stride *= std::max<int64_t>(spec.dims[i - 1], 1);
+  }
+}
+
+// Copies a tensor in host memory to `used` in the buffer.
+TensorCopy CopyHostTensor(const StridedLayout& layout, const uint8_t* source,
+                          const ExchangeMapping& buffer, std::size_t used) {
+  const std::optional<std::size_t> bytes = FindPackedBytes(layout);
+  if (!bytes || used > buffer.size() || *bytes > buffer.size() - used)
+    return TooLarge(buffer.size());
+  CopyPacked(buffer.bytes() + used, source, layout);
+  return {.bytes = *bytes, .status = CallStatus::kOk, .failure = ""};
+}
+
+// The same for a tensor in host memory and a buffer of the GPU: by way of packed host memory.
+TensorCopy CopyHostTensorIn(const StridedLayout& layout, const uint8_t* source,
+                            const ExchangeMapping& buffer, std::size_t used, RunnerGpu& gpu) {
+  const std::optional<std::size_t> bytes = FindPackedBytes(layout);
+  if (!bytes || used > buffer.size() || *bytes > buffer.size() - used)
+    return TooLarge(buffer.size());
+  if (*bytes == 0)
+    return {};
+  std::vector<uint8_t> packed(*bytes);
+  CopyPacked(packed.data(), source, layout);
+  const CudaDriver& driver = gpu.driver();
+  CuResult result = driver.copy_in(buffer.address() + used, packed.data(), *bytes, nullptr);
+  if (result == kCuSuccess)
+    result = driver.synchronize();
+  return {.bytes = *bytes, .status = CallStatus::kOk, .failure = "", .result = result};
+}
+
+// The same for a tensor on the GPU, which may keep its strides.
+TensorCopy CopyDeviceTensor(const DlpackTensor& tensor, const StridedLayout& layout,
+                            const ExchangeMapping& buffer, std::size_t used, RunnerGpu& gpu,
+                            TensorSpec& spec) {
+  const std::size_t room = used > buffer.size() ? 0 : buffer.size() - used;
+  const CopyPlan plan = PlanCopy(layout, room);
+  if (plan.kind == CopyKind::kTooLarge)
+    return TooLarge(buffer.size());
+  if (plan.kind == CopyKind::kTooManyPieces)
+    return Unsupported("a tensor with large gaps in its memory: return tensor.contiguous()");
+  const bool is_device = buffer.address() != 0;
+  const CopyTarget target = {is_device ? buffer.address() + used : 0,
+                             is_device ? nullptr : buffer.bytes() + used};
+  const CuAddress source = reinterpret_cast<CuAddress>(tensor.bytes) + tensor.byte_offset;
+  TensorCopy copy = {.bytes = plan.bytes, .status = CallStatus::kOk, .failure = ""};
+  if (plan.kind == CopyKind::kRows) {
+    copy.result = CopyRows(gpu.driver(), target, source, layout);
+    return copy;
+  }
+  if (tensor.strides != nullptr)
+    std::copy_n(tensor.strides, tensor.dim_count, spec.strides);
+  copy.result = CopySpan(gpu.driver(), target, source, plan.bytes);
+  return copy;
+}
+
+// Copies one tensor to `used` in the buffer and describes it. `gpu` is null on device cpu.
+TensorCopy CopyTensor(const DlpackTensor& tensor, const ExchangeMapping& buffer, std::size_t used,
+                      RunnerGpu* gpu, TensorSpec& spec) {
+  const bool is_on_gpu = gpu != nullptr && tensor.device.type == kDlpackCuda;
+  if (tensor.device.type != kDlpackCpu && !is_on_gpu)
+    return Unsupported(gpu == nullptr ? "a tensor on another device than cpu"
+                                      : "a tensor on another device than cuda:0 and cpu");
   if (tensor.dim_count < 0 || tensor.dim_count > static_cast<int32_t>(kDimsMax))
-    return {0, CallStatus::kUnsupported, "a tensor of more than 12 dimensions"};
+    return Unsupported("a tensor of more than 12 dimensions");
   if (tensor.element.lanes != 1 || tensor.element.bits % 8 != 0)
-    return {0, CallStatus::kUnsupported, "a tensor of a packed dtype"};
+    return Unsupported("a tensor of a packed dtype");
   const StridedLayout layout = {static_cast<std::size_t>(tensor.dim_count), tensor.shape,
                                 tensor.strides, tensor.element.bits / 8u};
-  const std::optional<std::size_t> bytes = FindPackedBytes(layout);
-  if (!bytes || used > buffer.size || *bytes > buffer.size - used) {
-    return {0, CallStatus::kTooLarge,
-            "outputs larger than twice the reference's, of " + std::to_string(buffer.size) +
-                " bytes at most"};
-  }
   spec.type_code = tensor.element.code;
   spec.bits = tensor.element.bits;
   spec.dim_count = static_cast<uint8_t>(tensor.dim_count);
+  spec.device_type = is_on_gpu ? kCudaTensor : kHostTensor;
   spec.offset = used;
   std::copy_n(tensor.shape, tensor.dim_count, spec.dims);
-  CopyPacked(buffer.bytes + used, static_cast<const uint8_t*>(tensor.bytes) + tensor.byte_offset,
-             layout);
-  return {.bytes = *bytes, .status = CallStatus::kOk, .failure = ""};
+  SetPackedStrides(spec);
+  if (is_on_gpu)
+    return CopyDeviceTensor(tensor, layout, buffer, used, *gpu, spec);
+  const auto* const source = static_cast<const uint8_t*>(tensor.bytes) + tensor.byte_offset;
+  return buffer.bytes() != nullptr ? CopyHostTensor(layout, source, buffer, used)
+                                   : CopyHostTensorIn(layout, source, buffer, used, *gpu);
 }
 
 }  // namespace
@@ -67,22 +140,26 @@ void CallOutputs::Collect(PyObject* outputs) {
   CollectValue(outputs, "out", /*depth=*/0);
 }
 
-void CallOutputs::Write(const OutputBuffer& buffer, CallRecord& reply) {
+std::string CallOutputs::Write(const ExchangeMapping& buffer, RunnerGpu* gpu, CallRecord& reply) {
   std::size_t used = 0;
+  CuResult result = kCuSuccess;
   for (const Export& item : exports_) {
-    if (status_ != CallStatus::kOk)
+    if (status_ != CallStatus::kOk || result != kCuSuccess)
       break;
     const auto* const managed = static_cast<const DlpackManagedTensor*>(
         PyCapsule_GetPointer(item.capsule.get(), kDlpackCapsule));
     const TensorCopy copy =
-        CopyTensor(managed->tensor, buffer, used, reply.tensors[reply.tensor_count++]);
+        CopyTensor(managed->tensor, buffer, used, gpu, reply.tensors[reply.tensor_count++]);
     if (copy.status != CallStatus::kOk)
       Fail(copy.status, item.path, copy.failure);
+    result = copy.result;
     used += (copy.bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
   }
-  exports_.clear();
+  if (gpu == nullptr)
+    exports_.clear();
   reply.status = status_;
   SetText(status_ == CallStatus::kOk ? text_ : failure_, reply);
+  return result == kCuSuccess ? "" : gpu->Explain(result);
 }
 
 bool CallOutputs::Fail(CallStatus status, const std::string& path, const std::string& why) {

@@ -6,14 +6,11 @@
 #include <vector>
 
 #include "gpu_worker/runner/call_protocol.h"
+#include "gpu_worker/runner/exchange_mapping.h"
 #include "gpu_worker/runner/python_ref.h"
+#include "gpu_worker/runner/runner_gpu.h"
 
 namespace pike::gpu {
-
-struct OutputBuffer {
-  uint8_t* bytes = nullptr;
-  std::size_t size = 0;
-};
 
 // The outputs of one call. Collect belongs inside the runner's clock, since a lazy output may
 // compute in it; Write only copies bytes. Leaves no Python exception pending. Needs the
@@ -26,8 +23,9 @@ class CallOutputs {
   void Collect(PyObject* outputs);
 
   // Describes the outputs in `reply` and copies their bytes to `buffer`. Sets the status kOk,
-  // kUnsupported or kTooLarge and the text.
-  void Write(const OutputBuffer& buffer, CallRecord& reply);
+  // kUnsupported or kTooLarge and the text. On a GPU (`gpu` is null on device cpu) copies are only
+  // queued and the tensors are kept; returns an empty text or what the driver said.
+  std::string Write(const ExchangeMapping& buffer, RunnerGpu* gpu, CallRecord& reply);
 
  private:
   bool CollectValue(PyObject* object, const std::string& path, int depth);

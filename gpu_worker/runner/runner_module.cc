@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -15,53 +15,43 @@
 
 #include "gpu_worker/runner/argument_reader.h"
 #include "gpu_worker/runner/call_protocol.h"
+#include "gpu_worker/runner/cuda_driver.h"
+#include "gpu_worker/runner/exchange_mapping.h"
 #include "gpu_worker/runner/output_writer.h"
 #include "gpu_worker/runner/python_ref.h"
+#include "gpu_worker/runner/runner_gpu.h"
 
 namespace pike::gpu {
 namespace {
 
-// A buffer of the judge, mapped here.
-class MappedBuffer {
+// The descriptors that came with a call; closes them.
+class ReceivedFds {
  public:
-  MappedBuffer() = default;
-  MappedBuffer(const MappedBuffer&) = delete;
-  MappedBuffer& operator=(const MappedBuffer&) = delete;
-  ~MappedBuffer() { Unmap(); }
+  ReceivedFds() = default;
+  ReceivedFds(const ReceivedFds&) = delete;
+  ReceivedFds& operator=(const ReceivedFds&) = delete;
+  ~ReceivedFds() { Set({-1, -1}); }
 
-  // Maps all of `fd`, which stays the caller's.
-  bool Map(int fd, int protection) {
-    Unmap();
-    struct stat facts = {};
-    if (fstat(fd, &facts) != 0)
-      return false;
-    void* const mapping = mmap(nullptr, static_cast<std::size_t>(facts.st_size), protection,
-                               MAP_SHARED, fd, /*offset=*/0);
-    if (mapping == MAP_FAILED)
-      return false;
-    bytes_ = static_cast<uint8_t*>(mapping);
-    size_ = static_cast<std::size_t>(facts.st_size);
-    return true;
+  void Set(const std::array<int, 2>& fds) {
+    for (const int fd : fds_) {
+      if (fd >= 0)
+        close(fd);
+    }
+    fds_ = fds;
   }
-
-  uint8_t* bytes() const { return bytes_; }
-  std::size_t size() const { return size_; }
+  bool are_there() const { return fds_[0] >= 0 && fds_[1] >= 0; }
+  int input() const { return fds_[0]; }
+  int output() const { return fds_[1]; }
 
  private:
-  void Unmap() {
-    if (bytes_ != nullptr)
-      munmap(bytes_, size_);
-    bytes_ = nullptr;
-  }
-
-  uint8_t* bytes_ = nullptr;
-  std::size_t size_ = 0;
+  std::array<int, 2> fds_ = {-1, -1};
 };
 
 class CallLoop {
  public:
-  CallLoop(int channel, PyObject* candidate, PythonHooks hooks)
-      : channel_(channel), candidate_(candidate), hooks_(std::move(hooks)) {}
+  // `gpu` is null on device cpu.
+  CallLoop(int channel, PyObject* candidate, PythonHooks hooks, std::unique_ptr<RunnerGpu> gpu)
+      : channel_(channel), candidate_(candidate), hooks_(std::move(hooks)), gpu_(std::move(gpu)) {}
 
   // Serves calls until the judge closes its end or breaks the protocol.
   void Run() {
@@ -72,24 +62,20 @@ class CallLoop {
  private:
   bool Receive() {
     ssize_t received = -1;
-    int fds[2] = {-1, -1};
+    std::array<int, 2> fds = {-1, -1};
     Py_BEGIN_ALLOW_THREADS;
     received = ReceiveRecord(fds);
     Py_END_ALLOW_THREADS;
+    fds_.Set(fds);
     if (received != static_cast<ssize_t>(sizeof(call_)) || call_.magic != kCallMagic ||
         call_.kind != RecordKind::kCall || call_.tensor_count > kTensorsMax ||
         call_.text_bytes > kTextBytesMax)
       return false;
-    if ((call_.flags & kHasBuffers) == 0)
-      return input_.bytes() != nullptr && output_.bytes() != nullptr;
-    const bool is_mapped =
-        input_.Map(fds[0], PROT_READ) && output_.Map(fds[1], PROT_READ | PROT_WRITE);
-    close(fds[0]);
-    close(fds[1]);
-    return is_mapped;
+    return (call_.flags & kHasBuffers) == 0 ? input_.is_mapped() && output_.is_mapped()
+                                            : fds_.are_there();
   }
 
-  ssize_t ReceiveRecord(int (&fds)[2]) {
+  ssize_t ReceiveRecord(std::array<int, 2>& fds) {
     iovec part = {&call_, sizeof(call_)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(fds))];
     msghdr message = {};
@@ -105,7 +91,7 @@ class CallLoop {
     const cmsghdr* const header = CMSG_FIRSTHDR(&message);
     if (received > 0 && header != nullptr && header->cmsg_type == SCM_RIGHTS &&
         header->cmsg_len == CMSG_LEN(sizeof(fds)))
-      memcpy(fds, CMSG_DATA(header), sizeof(fds));
+      memcpy(fds.data(), CMSG_DATA(header), sizeof(fds));
     return received;
   }
 
@@ -115,30 +101,104 @@ class CallLoop {
     reply_.magic = kCallMagic;
     reply_.kind = RecordKind::kReply;
     reply_.nonce = call_.nonce;
-    CallArguments arguments;
+    const std::string error = gpu_ ? gpu_->Start() : "";
+    if (!error.empty())
+      return SetGpuError(error);
+    if ((call_.flags & kHasBuffers) != 0 && !MapBuffers())
+      return gpu_ != nullptr;
+    const PythonRef reset(PyObject_CallFunctionObjArgs(hooks_.reset.get(), nullptr));
+    CallArguments arguments(call_, input_, hooks_, gpu_.get());
     const PythonRef seed(PyLong_FromUnsignedLongLong(call_.rng_seed));
-    if (!arguments.Read(call_, input_.bytes(), hooks_) || !seed)
+    if (!reset || !arguments.Read() || !seed)
       return SetRaised();
-    const PythonRef disabled(PyObject_CallFunctionObjArgs(hooks_.disable_gradients.get(), nullptr));
     const PythonRef seeded(
         PyObject_CallFunctionObjArgs(hooks_.seed_all.get(), seed.get(), nullptr));
-    if (!disabled || !seeded)
+    if (!seeded)
       return SetRaised();
-
-    const auto start = std::chrono::steady_clock::now();
-    const PythonRef returned(PyObject_CallObject(candidate_, arguments.tuple()));
     CallOutputs outputs(hooks_);
+    const PythonRef returned(gpu_ ? CallOnGpu(arguments, outputs) : CallOnHost(arguments, outputs));
+    if (!returned)
+      return PyErr_Occurred() != nullptr ? SetRaised() : true;
+    if (!arguments.IsUnchanged())
+      reply_.flags |= kInputMutated;
+    return gpu_ ? WriteFromGpu(outputs) : outputs.Write(output_, nullptr, reply_).empty();
+  }
+
+  // Without a GPU a failure ends the loop. With one it is a reply, as the memory may be full.
+  bool MapBuffers() {
+    const bool is_mapped = MapFds();
+    fds_.Set({-1, -1});
+    return is_mapped;
+  }
+
+  bool MapFds() {
+    const bool is_device = (call_.flags & kDeviceBuffers) != 0;
+    if (!gpu_) {
+      return !is_device && input_.MapHost(fds_.input(), PROT_READ) &&
+             output_.MapHost(fds_.output(), PROT_READ | PROT_WRITE);
+    }
+    if (!is_device) {
+      const bool is_mapped = input_.MapHostForGpu(fds_.input(), gpu_->driver()) &&
+                             output_.MapHostForGpu(fds_.output(), gpu_->driver());
+      return is_mapped || !SetGpuError("the judge's buffers cannot be mapped");
+    }
+    CuResult result = input_.MapDevice(fds_.input(), call_.input_buffer_bytes, gpu_->driver());
+    if (result == kCuSuccess)
+      result = output_.MapDevice(fds_.output(), call_.output_buffer_bytes, gpu_->driver());
+    const std::string error = gpu_->Explain(result);
+    return error.empty() || !SetGpuError(error);
+  }
+
+  // Null with an exception pending if the candidate raised.
+  PyObject* CallOnHost(const CallArguments& arguments, CallOutputs& outputs) {
+    const auto start = std::chrono::steady_clock::now();
+    PythonRef returned(PyObject_CallObject(candidate_, arguments.tuple()));
     if (returned)
       outputs.Collect(returned.get());
     const auto elapsed = std::chrono::steady_clock::now() - start;
-
     reply_.claim_ns = static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
-    if (!returned)
-      return SetRaised();
-    if (!arguments.IsUnchanged(input_.bytes()))
-      reply_.flags |= kInputMutated;
-    outputs.Write({output_.bytes(), output_.size()}, reply_);
+    return returned.release();
+  }
+
+  // The same; null without an exception, and the reply filled in, if the GPU reports an error.
+  PyObject* CallOnGpu(const CallArguments& arguments, CallOutputs& outputs) {
+    // Inputs are there before the call, for streams that do not wait for the default one, too.
+    std::string error = OffInterpreter([this] { return gpu_->Synchronise(); });
+    if (error.empty())
+      error = gpu_->StartClock();
+    if (!error.empty())
+      return SetGpuError(error), nullptr;
+    PythonRef returned(PyObject_CallObject(candidate_, arguments.tuple()));
+    if (returned)
+      outputs.Collect(returned.get());
+    error = OffInterpreter([this] { return gpu_->StopClock(reply_.claim_ns); });
+    if (!returned || error.empty())
+      return returned.release();
+    return SetGpuError(error), nullptr;
+  }
+
+  bool WriteFromGpu(CallOutputs& outputs) {
+    std::string error = outputs.Write(output_, gpu_.get(), reply_);
+    if (error.empty())
+      error = OffInterpreter([this] { return gpu_->Synchronise(); });
+    return error.empty() || SetGpuError(error);
+  }
+
+  template <typename Action>
+  static std::string OffInterpreter(Action action) {
+    std::string text;
+    Py_BEGIN_ALLOW_THREADS;
+    text = action();
+    Py_END_ALLOW_THREADS;
+    return text;
+  }
+
+  // An error that the GPU reported where no exception could.
+  bool SetGpuError(const std::string& error) {
+    reply_.tensor_count = 0;
+    reply_.status = gpu_->is_out_of_memory() ? CallStatus::kMemory : CallStatus::kRaised;
+    SetText(std::string("CudaError") + '\0' + error, reply_);
     return true;
   }
 
@@ -190,44 +250,82 @@ class CallLoop {
   const int channel_;
   PyObject* const candidate_;
   const PythonHooks hooks_;
-  MappedBuffer input_;
-  MappedBuffer output_;
+  const std::unique_ptr<RunnerGpu> gpu_;
+  ReceivedFds fds_;
+  ExchangeMapping input_;
+  ExchangeMapping output_;
   CallRecord call_ = {};
   CallRecord reply_ = {};
 };
 
-PythonRef TakeHook(PyObject* hooks, Py_ssize_t index) {
-  PyObject* const hook = PyTuple_GetItem(hooks, index);
-  Py_XINCREF(hook);
-  return PythonRef(hook);
+// Nothing with a Python exception set if a hook is missing.
+bool TakeHooks(PyObject* names, PythonHooks& hooks) {
+  const std::pair<const char*, PythonRef*> wanted[] = {
+      {"tensor_type", &hooks.tensor_type},
+      {"to_dlpack", &hooks.to_dlpack},
+      {"from_dlpack", &hooks.from_dlpack},
+      {"require_grad", &hooks.require_grad},
+      {"resolve", &hooks.resolve},
+      {"seed_all", &hooks.seed_all},
+      {"reset", &hooks.reset},
+      {"describe_error", &hooks.describe_error},
+      {"allocate", &hooks.allocate},
+      {"is_equal", &hooks.is_equal},
+  };
+  for (const auto& [name, hook] : wanted) {
+    PyObject* const found = PyDict_GetItemString(names, name);
+    if (found == nullptr) {
+      PyErr_Format(PyExc_TypeError, "hooks lack %s", name);
+      return false;
+    }
+    Py_INCREF(found);
+    hook->reset(found);
+  }
+  return true;
+}
+
+// The driver as it is before a candidate is loaded. Null, with a Python exception set, without one.
+std::unique_ptr<RunnerGpu> NewGpu() {
+  CudaDriver driver;
+  const std::string error = LoadCudaDriver(driver);
+  if (error.empty())
+    return std::make_unique<RunnerGpu>(driver);
+  PyErr_SetString(PyExc_RuntimeError, error.c_str());
+  return nullptr;
+}
+
+// Found before the candidate is loaded, used by ServeCalls.
+std::unique_ptr<RunnerGpu>& TheGpu() {
+  static auto* const gpu = new std::unique_ptr<RunnerGpu>;
+  return *gpu;
+}
+
+PyObject* UseGpu(PyObject* /*self*/, PyObject* /*arguments*/) {
+  TheGpu() = NewGpu();
+  if (!TheGpu())
+    return nullptr;
+  Py_INCREF(Py_None);
+  return Py_None;
 }
 
 PyObject* ServeCalls(PyObject* /*self*/, PyObject* arguments) {
   int channel = -1;
   PyObject* candidate = nullptr;
-  PyObject* hooks = nullptr;
-  constexpr Py_ssize_t kHooks = 8;
-  if (PyArg_ParseTuple(arguments, "iOO", &channel, &candidate, &hooks) == 0)
+  PyObject* names = nullptr;
+  PythonHooks hooks;
+  if (PyArg_ParseTuple(arguments, "iOO!", &channel, &candidate, &PyDict_Type, &names) == 0 ||
+      !TakeHooks(names, hooks))
     return nullptr;
-  if (!PyTuple_Check(hooks) || PyTuple_Size(hooks) != kHooks) {
-    PyErr_SetString(PyExc_TypeError, "hooks must be a tuple of 8");
-    return nullptr;
-  }
-  const auto loop = std::make_unique<CallLoop>(channel, candidate,
-                                               PythonHooks{.tensor_type = TakeHook(hooks, 0),
-                                                           .to_dlpack = TakeHook(hooks, 1),
-                                                           .from_dlpack = TakeHook(hooks, 2),
-                                                           .require_grad = TakeHook(hooks, 3),
-                                                           .resolve = TakeHook(hooks, 4),
-                                                           .seed_all = TakeHook(hooks, 5),
-                                                           .disable_gradients = TakeHook(hooks, 6),
-                                                           .describe_error = TakeHook(hooks, 7)});
+  const auto loop =
+      std::make_unique<CallLoop>(channel, candidate, std::move(hooks), std::move(TheGpu()));
   loop->Run();
   Py_INCREF(Py_None);
   return Py_None;
 }
 
 PyMethodDef methods[] = {
+    {"use_gpu", UseGpu, METH_NOARGS,
+     "(): serve() will use the GPU; loads the driver, starts no context"},
     {"serve", ServeCalls, METH_VARARGS,
      "(channel_fd, candidate, hooks): answers calls until the judge closes its end"},
     {nullptr, nullptr, 0, nullptr},

@@ -17,6 +17,8 @@ INSIDE_DIR = os.path.join(SOURCE_DIR, "common", "inside")
 NATIVE_DIR = os.environ["PIKE_NATIVE_DIR"]
 WEIGHT_SEED = 42
 SECONDS_MAX = 150
+# What the processes get of our environment: they run on the GPU if a test says so.
+DEVICE_VARIABLES = ("PIKE_DEVICE", "PIKE_BUFFERS")
 sys.path.insert(0, INSIDE_DIR)
 
 import frames
@@ -90,7 +92,8 @@ class Process:
         try:
             os.dup2(fd, 3)
             os.closerange(4, 1024)
-            main({"PIKE_FRAME_FD": "3", "PIKE_NATIVE_DIR": NATIVE_DIR})
+            environment = {name: os.environ[name] for name in DEVICE_VARIABLES if name in os.environ}
+            main({"PIKE_FRAME_FD": "3", "PIKE_NATIVE_DIR": NATIVE_DIR, **environment})
             status = 0
         finally:
             os._exit(status)

@@ -88,6 +88,61 @@ class TaskTest(unittest.TestCase):
         self.assertEqual((failed["where"], failed["error_type"]), ("reference", "ValueError"))
 
 
+class FrameTest(unittest.TestCase):
+    """What a judge answers beside evaluations."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.bench = Bench(LINEAR_TASK)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.bench.close()
+
+    def test_the_device(self):
+        device = self.bench.opened["device"]
+        self.assertEqual((device["kind"], device["sentinel_us"]), ("cpu", 0))
+        self.assertGreater(device["memory_total_bytes"], device["memory_free_bytes"])
+
+    def test_settle(self):
+        order = {"type": "settle", "timeout_ms": 1000, "memory_floor_bytes": 0}
+        settled = self.bench.judge.request(order)
+        self.assertEqual((settled["type"], settled["is_quiet"]), ("settled", True))
+        order["memory_floor_bytes"] = 1 << 60
+        self.assertFalse(self.bench.judge.request({**order, "timeout_ms": 5})["is_quiet"])
+
+    def test_a_stock_of_inputs_sets_the_end(self):
+        order = {"type": "prepare", "calls": 21, "bytes_max": 1 << 20, "ms_max": 60000}
+        prepared = self.bench.judge.request(order)
+        self.assertEqual((prepared["type"], prepared["inputs"]), ("prepared", 21))
+        self.assertEqual(prepared["bytes"], 21 * 16 * 32 * 4)
+        self.assertEqual(self.bench.judge.request({**order, "bytes_max": 5000})["inputs"], 2)
+        self.assertEqual(self.bench.judge.request({**order, "calls": 21})["inputs"], 21)
+        candidate, reference = self.bench.start_runners(None)
+        try:
+            self.bench.begin(candidate.judge_end.fileno(), reference.judge_end.fileno())
+            order = {"warmup_calls": 2, "timed_calls_max": 100, "timed_ms_max": 60000}
+            result = self.bench.judge.request({"type": "measure", **order})
+            self.assertEqual(result["outcome"], "done", result)
+            self.assertEqual(len(result["samples"]["candidate_claim_ns"]), 19)
+            self.bench.judge.request({"type": "end"})
+        finally:
+            candidate.stop()
+            reference.stop()
+
+    def test_a_call_that_is_not_scored(self):
+        for body, outcome in (("return object()", "done"), ("1 / 0", "call_failed")):
+            candidate, reference = self.bench.start_runners(linear(body))
+            try:
+                order = {"type": "jit_call", "timeout_ms": 20000}
+                result = self.bench.judge.request(order, [candidate.judge_end.fileno()])
+                self.assertEqual((result["op"], result["outcome"]), ("jit_call", outcome), result)
+                self.assertNotIn("correctness", result)
+            finally:
+                candidate.stop()
+                reference.stop()
+
+
 class LoadTest(unittest.TestCase):
     """What a runner says about a file that does not load."""
 

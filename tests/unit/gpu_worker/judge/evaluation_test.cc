@@ -21,12 +21,20 @@ namespace {
 class DoublingTask : public TaskSource {
  public:
   std::optional<TaskFailure> ResetReference() override { return std::nullopt; }
-  std::optional<TaskFailure> MakeInput(uint64_t /*seed*/, HostValue& input) override {
+  std::optional<TaskFailure> Stock(const StockLimits& limits,
+                                   const std::function<bool()>& /*is_aborted*/) override {
+    stock_ = limits.inputs;
+    return std::nullopt;
+  }
+  std::size_t stock() const override { return stock_; }
+  std::size_t stock_bytes() const override { return stock_ * sizeof(float); }
+  std::optional<TaskFailure> NextInput(TaskValue& input) override {
+    stock_ -= stock_ > 0 ? 1 : 0;
     input_ += 1;
     input = Describe("(T)", input_);
     return std::nullopt;
   }
-  std::optional<TaskFailure> RunReference(uint64_t /*rng_seed*/, HostValue& output) override {
+  std::optional<TaskFailure> RunReference(uint64_t /*rng_seed*/, TaskValue& output) override {
     output_ = 2 * input_;
     output = Describe("T", output_);
     return std::nullopt;
@@ -40,10 +48,11 @@ class DoublingTask : public TaskSource {
   }
 
  private:
-  static HostValue Describe(const char* text, const float& number) {
+  static TaskValue Describe(const char* text, const float& number) {
     return {text, {{FloatSpec(), reinterpret_cast<const uint8_t*>(&number)}}};
   }
 
+  std::size_t stock_ = 0;
   float input_ = 0;
   float output_ = 0;
 };
@@ -63,16 +72,19 @@ void SendRecord(int fd, const CallRecord& record) {
   REQUIRE(send(fd, &record, sizeof(record), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(record)));
 }
 
-// Takes the call that the judge has released and answers as `fill` says.
-void Answer(int fd, const std::function<void(CallRecord&)>& fill) {
+// Takes the call that the judge has released and answers as `fill` says. False if there is none:
+// the judge looks at the supervisor's channel before a call, too.
+bool Answer(int fd, const std::function<void(CallRecord&)>& fill) {
   CallRecord call = {};
-  REQUIRE(recv(fd, &call, sizeof(call), MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(call)));
+  if (recv(fd, &call, sizeof(call), MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(call)))
+    return false;
   CallRecord reply = {};
   reply.magic = kCallMagic;
   reply.kind = RecordKind::kReply;
   reply.nonce = call.nonce;
   fill(reply);
   SendRecord(fd, reply);
+  return true;
 }
 
 // An evaluation whose runner answers once the judge looks at the supervisor's channel, which is
@@ -81,11 +93,11 @@ struct Scene {
   OperationResult Run(const std::function<ControlOrder()>& on_control) {
     Socket supervisor;
     REQUIRE(send(supervisor.runner.get(), "x", 1, 0) == 1);
-    const Control control = {supervisor.judge.get(), on_control};
+    Control control = {supervisor.judge.get(), on_control};
     evaluation = std::make_unique<Evaluation>(
-        task,
+        Bench{task, *device, /*output_bytes_typical=*/4},
         EvaluationPolicy{.tolerance = {}, .first_call_timeout = timeout, .call_timeout = timeout},
-        std::move(candidate.judge), std::move(reference.judge), 4);
+        std::move(candidate.judge), std::move(reference.judge));
     return evaluation->FirstCall(control);
   }
   OperationResult RunAnswer(const std::function<void(CallRecord&)>& fill) {
@@ -96,6 +108,7 @@ struct Scene {
   }
 
   DoublingTask task;
+  const std::unique_ptr<BenchDevice> device = NewHostDevice();
   Socket candidate;
   Socket reference;
   std::chrono::milliseconds timeout{20'000};
@@ -144,6 +157,7 @@ TEST_CASE("Evaluation: a malformed description is a violation") {
     reply.tensors[0].offset = field == 2 ? uint64_t{1} << 40 : 0;
     reply.tensors[0].bits = field == 3 ? 31 : 32;
     reply.tensors[0].dim_count = field == 4 ? 13 : 1;
+    reply.status = field == 7 ? static_cast<CallStatus>(5) : CallStatus::kOk;
     reply.tensors[0].dims[0] = field == 5 ? -1 : field == 6 ? int64_t{1} << 38 : 1;
   });
   CHECK(result.outcome == Outcome::kViolation);
@@ -192,15 +206,31 @@ TEST_CASE("Evaluation: an order to abort ends the call") {
 
 TEST_CASE("Evaluation: a reply during a hold does not let the judge go on") {
   Scene scene;
-  int looks = 0;
+  bool has_answered = false;
+  int looks = 0;  // after that; the judge looks before the call, too
   const OperationResult result = scene.Run([&] {
-    if (++looks == 1)
+    if (Answer(scene.candidate.runner.get(), [](CallRecord&) {})) {
+      has_answered = true;
       return ControlOrder::kHold;
-    if (looks == 2)
-      Answer(scene.candidate.runner.get(), [](CallRecord&) {});
+    }
+    looks += has_answered ? 1 : 0;
     return looks < 10 ? ControlOrder::kNone : ControlOrder::kAbort;
   });
   CHECK(looks == 10);
+  CHECK(result.outcome == Outcome::kAborted);
+}
+
+TEST_CASE("Evaluation: no call is made while the supervisor holds") {
+  Scene scene;
+  int orders = 0;
+  const OperationResult result = scene.Run([&] {
+    ++orders;
+    CHECK_FALSE(Answer(scene.candidate.runner.get(), [](CallRecord&) {}));
+    return orders == 1  ? ControlOrder::kHold
+           : orders < 5 ? ControlOrder::kNone
+                        : ControlOrder::kAbort;
+  });
+  CHECK(orders == 5);
   CHECK(result.outcome == Outcome::kAborted);
 }
 
@@ -220,20 +250,20 @@ TEST_CASE("Evaluation: a call that raised carries type and text") {
 
 TEST_CASE("Evaluation: a reply with another structure is a mismatch, and its bytes are not read") {
   Scene scene;
-  int calls = 0;
   const OperationResult result = scene.Run([&] {
-    Answer(++calls == 1 ? scene.candidate.runner.get() : scene.reference.runner.get(),
-           [](CallRecord& reply) {
-             reply.text_bytes = 2;
-             memcpy(reply.text, "()", 2);
-           });
+    for (const Socket* socket : {&scene.candidate, &scene.reference}) {
+      Answer(socket->runner.get(), [](CallRecord& reply) {
+        reply.text_bytes = 2;
+        memcpy(reply.text, "()", 2);
+      });
+    }
     return ControlOrder::kNone;
   });
   CHECK(result.outcome == Outcome::kMismatch);
   CHECK(result.side == SideName::kReference);
   CHECK(scene.evaluation->candidate_check().first_failure() ==
         "call 1: out: expected a tensor, got a tuple of 0");
-  const std::string json = ResultToJson("first_call", result, *scene.evaluation, 1.5);
+  const std::string json = ResultToJson("first_call", result, scene.evaluation.get(), 1.5);
   CHECK(json.find(R"("outcome":"mismatch","side":"reference","call":1)") != std::string::npos);
   CHECK(json.find(R"("elapsed_ms":1.5,"correctness":{"calls_compared":1,"calls_passed":0)") !=
         std::string::npos);

@@ -61,11 +61,11 @@ TEST_CASE("FindPackedBytes: impossible sizes are refused") {
 }
 
 TEST_CASE("CallRecord: fields lie where the other side reads them") {
-  CHECK(sizeof(CallRecord) == 17456);
+  CHECK(sizeof(CallRecord) == 17472);
   CHECK(offsetof(CallRecord, nonce) == 8);
-  CHECK(offsetof(CallRecord, status) == 32);
-  CHECK(offsetof(CallRecord, text) == 48);
-  CHECK(offsetof(CallRecord, tensors) == 48 + kTextBytesMax);
+  CHECK(offsetof(CallRecord, status) == 48);
+  CHECK(offsetof(CallRecord, text) == 64);
+  CHECK(offsetof(CallRecord, tensors) == 64 + kTextBytesMax);
 }
 
 }  // namespace

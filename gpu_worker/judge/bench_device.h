@@ -1,0 +1,96 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gpu_worker/judge/compare.h"
+#include "gpu_worker/judge/task_source.h"
+#include "gpu_worker/runner/call_protocol.h"
+
+namespace pike::gpu {
+
+// What is told about a device; see PROTOCOL.md, `task_ready`.
+struct DeviceFacts {
+  std::string kind;
+  std::string name;
+  uint64_t memory_total_bytes = 0;
+  uint64_t memory_free_bytes = 0;
+  double sentinel_us = 0;
+};
+
+// A buffer shared with one runner, which may write to it at any time: only copies of it are read.
+class ExchangeBuffer {
+ public:
+  virtual ~ExchangeBuffer() = default;
+  virtual int fd() const = 0;
+  virtual std::size_t size() const = 0;
+  // RecordFlags that tell the runner what `fd` is.
+  virtual uint32_t flags() const = 0;
+  // Queue copies from and to private memory of the device.
+  virtual std::optional<TaskFailure> Write(std::size_t offset, const void* from,
+                                           std::size_t bytes) = 0;
+  virtual std::optional<TaskFailure> Read(void* to, std::size_t bytes) = 0;
+};
+
+// Private memory of the device.
+class PrivateBuffer {
+ public:
+  virtual ~PrivateBuffer() = default;
+  virtual uint8_t* bytes() const = 0;  // an address of the device
+  virtual std::size_t size() const = 0;
+};
+
+// A tensor of a bench: its description and its first byte.
+struct PlacedTensor {
+  const TensorSpec* spec = nullptr;
+  const void* bytes = nullptr;
+};
+
+// One look of Settle.
+struct SentinelLook {
+  double sentinel_us = 0;
+  double baseline_us = 0;
+  uint64_t memory_free_bytes = 0;
+  bool is_baseline = false;  // the sentinel took what it takes on an idle device
+};
+
+// The device that a bench runs on: its memory, and arithmetic there. Failures are the device's
+// (kind `device` or `memory`) unless said otherwise. Not thread-safe.
+class BenchDevice {
+ public:
+  enum class Access { kRunnerReads, kRunnerWrites };
+
+  virtual ~BenchDevice() = default;
+
+  // kHostTensor or kCudaTensor: where inputs and reference live.
+  virtual uint32_t tensor_type() const = 0;
+  virtual DeviceFacts Facts() = 0;
+
+  virtual std::optional<TaskFailure> NewExchange(std::size_t bytes, Access access,
+                                                 std::unique_ptr<ExchangeBuffer>& buffer) = 0;
+  virtual std::optional<TaskFailure> NewPrivate(std::size_t bytes,
+                                                std::unique_ptr<PrivateBuffer>& buffer) = 0;
+
+  // Waits for all that is queued.
+  virtual std::optional<TaskFailure> Finish() = 0;
+
+  // Compares two tensors of one dtype and shape; `expected` is packed. On the host `actual` is too.
+  virtual std::optional<TaskFailure> Compare(const PlacedTensor& expected,
+                                             const PlacedTensor& actual, const Tolerance& tolerance,
+                                             TensorError& error) = 0;
+
+  // Whether replies may describe tensors with gaps or other orders of dimensions.
+  bool has_strides() const { return tensor_type() != kHostTensor; }
+
+  // Runs the sentinel once and waits for it.
+  virtual std::optional<TaskFailure> LookAtSentinel(SentinelLook& look) = 0;
+};
+
+// Host memory.
+std::unique_ptr<BenchDevice> NewHostDevice();
+
+}  // namespace pike::gpu

@@ -1,0 +1,169 @@
+// The judge's GPU without one: its device memory is the test's own.
+
+#include "gpu_worker/judge/gpu_device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gpu_worker/judge/settle.h"
+#include "gpu_worker/runner/exchange_mapping.h"
+#include "tests/testing/catch.h"
+#include "tests/testing/fake_cuda_driver.h"
+
+namespace pike::gpu {
+namespace {
+
+std::unique_ptr<BenchDevice> OpenFake(const CudaDriver& driver, bool use_memfd = false) {
+  std::unique_ptr<BenchDevice> device;
+  const auto failure = NewGpuDevice(driver, {.use_memfd = use_memfd, .compare = {}}, device);
+  REQUIRE_FALSE(failure);
+  return device;
+}
+
+// Writes through the judge's end, reads and answers through the runner's.
+void CheckExchange(BenchDevice& device, const CudaDriver& driver, bool is_device) {
+  std::unique_ptr<ExchangeBuffer> buffer;
+  REQUIRE_FALSE(device.NewExchange(100, BenchDevice::Access::kRunnerReads, buffer));
+  CHECK(buffer->size() >= 100);
+  CHECK(((buffer->flags() & kDeviceBuffers) != 0) == is_device);
+  std::unique_ptr<PrivateBuffer> memory;
+  REQUIRE_FALSE(device.NewPrivate(8, memory));
+  memory->bytes()[3] = 7;
+  REQUIRE_FALSE(buffer->Write(64, memory->bytes(), 8));
+  REQUIRE_FALSE(device.Finish());
+
+  ExchangeMapping mapping;
+  if (is_device)
+    REQUIRE(mapping.MapDevice(buffer->fd(), buffer->size(), driver) == kCuSuccess);
+  else
+    REQUIRE(mapping.MapHostForGpu(buffer->fd(), driver));
+  uint8_t seen[8] = {};
+  REQUIRE(mapping.CopyTo(reinterpret_cast<CuAddress>(seen), 64, 8) == kCuSuccess);
+  CHECK(seen[3] == 7);
+  auto* const bytes = is_device ? reinterpret_cast<uint8_t*>(mapping.address()) : mapping.bytes();
+  bytes[0] = 9;
+  REQUIRE_FALSE(buffer->Read(memory->bytes(), 1));
+  CHECK(memory->bytes()[0] == 9);
+}
+
+TEST_CASE("GpuDevice: buffers of either kind carry bytes both ways") {
+  const CudaDriver driver = NewFakeDriver();
+  const bool use_memfd = GENERATE(false, true);
+  const auto device = OpenFake(driver, use_memfd);
+  CheckExchange(*device, driver, !use_memfd);
+}
+
+TEST_CASE("GpuDevice: without descriptors of device memory it falls back to memfds") {
+  const CudaDriver driver = NewFakeDriver();
+  TheFakeCuda().create_result = 801;  // not supported
+  const auto device = OpenFake(driver);
+  CheckExchange(*device, driver, /*is_device=*/false);
+}
+
+TEST_CASE("GpuDevice: what it allocates it frees") {
+  const CudaDriver driver = NewFakeDriver();
+  {
+    const auto device = OpenFake(driver);
+    std::unique_ptr<PrivateBuffer> memory;
+    REQUIRE_FALSE(device->NewPrivate(0, memory));
+    CHECK(TheFakeCuda().live_blocks == 1);
+  }
+  CHECK(TheFakeCuda().live_blocks == 0);
+}
+
+TEST_CASE("GpuDevice: want of memory is told from errors that stay") {
+  const CudaDriver driver = NewFakeDriver();
+  const auto device = OpenFake(driver);
+  TheFakeCuda().allocate_result = kCuOutOfMemory;
+  std::unique_ptr<PrivateBuffer> memory;
+  const auto want = device->NewPrivate(1, memory);
+  REQUIRE(want);
+  CHECK(want->kind == "memory");
+  TheFakeCuda().synchronize_result = 700;
+  const auto fault = device->Finish();
+  REQUIRE(fault);
+  CHECK(fault->kind == "device");
+  CHECK(fault->text == "the judge's work on the GPU: FAKE_ERROR: as the test wants");
+  TheFakeCuda().synchronize_result = kCuAssert;
+  CHECK(device->Finish()->kind == "exception");
+}
+
+TEST_CASE("GpuDevice: one that cannot start says so") {
+  CudaDriver driver = NewFakeDriver();
+  driver.primary_retain = [](CuContext*, CuDevice) { return 46; };
+  std::unique_ptr<BenchDevice> device;
+  const auto failure = NewGpuDevice(driver, {}, device);
+  REQUIRE(failure);
+  CHECK(failure->kind == "device");
+  CHECK(device == nullptr);
+}
+
+TEST_CASE("GpuDevice: facts and the sentinel's look") {
+  const CudaDriver driver = NewFakeDriver();
+  const auto device = OpenFake(driver);
+  const DeviceFacts facts = device->Facts();
+  CHECK(facts.kind == "cuda");
+  CHECK(facts.name == "Fake GPU");
+  CHECK(facts.memory_free_bytes == std::size_t{1} << 30);
+  CHECK(facts.sentinel_us > 0);
+  SentinelLook look;
+  REQUIRE_FALSE(device->LookAtSentinel(look));
+  CHECK(look.memory_free_bytes > facts.memory_free_bytes);  // its own memory is given back
+  TheFakeCuda().allocate_result = kCuOutOfMemory;
+  REQUIRE_FALSE(device->LookAtSentinel(look));
+  CHECK_FALSE(look.is_baseline);
+  CHECK(look.memory_free_bytes == 0);
+}
+
+// Settles with looks as scripted, of which the last one repeats: 'q' quiet, 'b' busy, 'm' little
+// memory. Time is up only once `pauses_max` pauses were made.
+struct SettleRun {
+  SettleRun(std::string script, int pauses_max) {
+    const auto failure = Settle(
+        [&](SentinelLook& look) -> std::optional<TaskFailure> {
+          const char c = script[std::min(looks, script.size() - 1)];
+          ++looks;
+          look = {.memory_free_bytes = c == 'm' ? 10u : 100u, .is_baseline = c != 'b'};
+          return std::nullopt;
+        },
+        {.timeout = std::chrono::hours(1), .memory_floor_bytes = 50},
+        [&] { return ++pauses >= pauses_max; }, result);
+    CHECK_FALSE(failure);
+  }
+
+  SettleResult result;
+  std::size_t looks = 0;
+  int pauses = 0;
+};
+
+TEST_CASE("Settle: five quiet looks in a row are wanted") {
+  const SettleRun quiet("q", 1);
+  CHECK(quiet.result.is_quiet);
+  CHECK(quiet.looks == 5);
+  const SettleRun late("qqqqbqqmq", 9);
+  CHECK(late.result.is_quiet);
+  CHECK(late.looks == 13);
+  CHECK(late.pauses == 2);
+}
+
+TEST_CASE("Settle: an order or the end of time ends the wait") {
+  const SettleRun busy("b", 3);
+  CHECK_FALSE(busy.result.is_quiet);
+  CHECK(busy.looks == 3);
+  SettleResult result;
+  const auto failure = Settle(
+      [](SentinelLook& look) -> std::optional<TaskFailure> {
+        look.is_baseline = true;
+        return std::nullopt;
+      },
+      {.timeout = std::chrono::milliseconds(0)}, [] { return false; }, result);
+  CHECK_FALSE(failure);
+  CHECK_FALSE(result.is_quiet);
+}
+
+}  // namespace
+}  // namespace pike::gpu
