@@ -89,8 +89,11 @@ class PythonTask : public TaskSource {
     std::optional<TaskFailure> failure =
         ReadValue(output_.get(), ValueLayout::kPacked, "outputs", output_held_);
     output = output_held_.value;
-    if (!failure)
-      failure = device_.Finish();
+    if (failure)
+      return failure;
+    failure = device_.Finish();
+    if (failure)
+      failure->where = "reference";  // whose work it was
     return failure;
   }
 
