@@ -27,6 +27,7 @@ MEMORY_TEXTS = (
 INSIDE_DIR = os.path.dirname(os.path.abspath(__file__))
 
 _manual_seed = torch.manual_seed
+_default_generator = torch.default_generator
 
 
 class LoadFailure(Exception):
@@ -51,7 +52,12 @@ class LoadFailure(Exception):
 
 def seed_all(seed: int) -> None:
     """Seeds the generators that a module may draw from."""
-    _manual_seed(seed)
+    if torch.cuda.is_initialized():
+        # What torch.manual_seed does, without its look for other devices, which takes 0.1 ms.
+        for generator in (_default_generator, *torch.cuda.default_generators):
+            generator.manual_seed(seed)
+    else:
+        _manual_seed(seed)
     random.seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
