@@ -89,14 +89,14 @@ class DeviceExchange : public ExchangeBuffer {
 
 // A memfd that both sides register. The runner may write to inputs too, since a registered mapping
 // must be writable: it spoils no more than its own.
-class HostExchange : public ExchangeBuffer {
+class RegisteredExchange : public ExchangeBuffer {
  public:
-  HostExchange(const CudaDriver& driver, SharedBuffer buffer)
+  RegisteredExchange(const CudaDriver& driver, SharedBuffer buffer)
       : driver_(driver), buffer_(std::move(buffer)) {
     is_registered_ = driver_.host_register(buffer_.bytes(), buffer_.size(),
                                            kCuHostPortable | kCuHostMapped) == kCuSuccess;
   }
-  ~HostExchange() override {
+  ~RegisteredExchange() override {
     if (is_registered_)
       (void)driver_.host_unregister(buffer_.bytes());
   }
@@ -203,7 +203,7 @@ class GpuDevice : public BenchDevice {
         SharedBuffer::Create(bytes, SharedBuffer::Access::kRunnerWrites, error);
     if (!shared)
       return TaskFailure{.where = "device", .kind = "device", .error_type = "", .text = error};
-    buffer = std::make_unique<HostExchange>(driver_, std::move(*shared));
+    buffer = std::make_unique<RegisteredExchange>(driver_, std::move(*shared));
     return std::nullopt;
   }
 
