@@ -164,11 +164,8 @@ class GpuDevice : public BenchDevice {
       result = driver_.primary_retain(&context_, device_);
     if (result == kCuSuccess)
       result = driver_.set_current(context_);
-    if (result != kCuSuccess) {
-      // Without a context no program runs at all, whatever the reason.
-      TaskFailure failure = Failure(driver_, result, "the GPU cannot be used");
-      return failure;
-    }
+    if (result != kCuSuccess)
+      return Failure(driver_, result, "the GPU cannot be used");
     options_.use_memfd =
         options_.use_memfd || DeviceExchange(driver_).Create(/*bytes=*/1) != kCuSuccess;
     return FindBaseline();
@@ -195,7 +192,8 @@ class GpuDevice : public BenchDevice {
     if (!options_.use_memfd) {
       auto created = std::make_unique<DeviceExchange>(driver_);
       const CuResult result = created->Create(bytes);
-      buffer = std::move(created);
+      if (result == kCuSuccess)
+        buffer = std::move(created);
       return Check(driver_, result, "a buffer for exchange");
     }
     std::string error;
@@ -212,7 +210,8 @@ class GpuDevice : public BenchDevice {
     (void)driver_.set_current(context_);
     auto created = std::make_unique<DevicePrivate>(driver_);
     const CuResult result = created->Create(bytes);
-    buffer = std::move(created);
+    if (result == kCuSuccess)
+      buffer = std::move(created);
     return Check(driver_, result, "a buffer for outputs");
   }
 
