@@ -8,6 +8,7 @@
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
 
 #include "cli/commands/command.h"
 #include "cli/console.h"
@@ -29,7 +30,7 @@ constexpr char kUpFooter[] =
   pike up --until-idle & pike eval --suite examples/tasks --candidates reference; wait
 
 Runs pike-coordinator, pike-compile-worker and pike-gpu-worker from the folder of this program,
-restarts dead ones, and stops them on Ctrl-C (a second one kills).
+restarts dead ones, and stops them on Ctrl-C (a second one kills). Their logs come here.
 
 Exit codes: 0 stopped or idle; 1 a process could not be kept running, or another `pike up` runs
 here; 2 bad arguments or something is missing (try `pike doctor`).)";
@@ -73,7 +74,8 @@ ExitCode Run(const UpOptions& options, const GlobalOptions& globals) {
   }
   const auto settings = ResolveUpOptions(options, *runtime_dir);
   if (!settings.ok()) {
-    PrintError(settings.status().message());
+    for (const absl::string_view problem : absl::StrSplit(settings.status().message(), '\n'))
+      PrintError(problem);
     return ExitCode::kUsage;
   }
   for (const std::string& warning : settings->warnings)
@@ -113,7 +115,7 @@ void AddUpCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
   command->add_option("--store", options->store,
                       "State folder (default: XDG_DATA_HOME/pike, ~/.local/share/pike)");
   command->add_option("--cache-dir", options->cache_dir,
-                      "Folder of builds and native parts (default: in the default state folder)");
+                      "Folder of builds and native parts (default: in the state folder)");
   command->add_option(
       "--listen", options->listen,
       "unix:/absolute/path, or 127.0.0.1:port (loopback only, until certificates exist; "
@@ -126,10 +128,11 @@ void AddUpCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
           "Metrics of the three processes on this port and the next two; 0: any; off: none")
       ->capture_default_str();
   command->add_flag("--until-idle", options->is_until_idle,
-                    "End once something was evaluated and nothing is left to do");
+                    "End once nothing is left to do: after an evaluation, or after --idle-grace "
+                    "without one");
   command
       ->add_option("--idle-grace", options->idle_grace_s,
-                   "With --until-idle: seconds to wait for a first evaluation")
+                   "With --until-idle: seconds to wait for a first evaluation, from ready on")
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str();
   command->footer(kUpFooter);

@@ -4,9 +4,14 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/strip.h>
 
 #include "cli/python_finder.h"
 #include "common/base/status_macros.h"
@@ -55,23 +60,43 @@ absl::Status ResolveTarget(const std::string& listen, UpSettings* settings) {
   return absl::OkStatus();
 }
 
+// Caches end up in sandboxes and in compilers' command lines, which want clean absolute paths.
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute =
+      path.empty() ? std::filesystem::path() : std::filesystem::absolute(path, error);
+  return error ? path : absolute.lexically_normal().string();
+}
+
 }  // namespace
 
 absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
                                             const std::string& runtime_dir) {
-  RETURN_IF_ERROR(CheckGpus(options.gpus));
   UpSettings settings;
   settings.compile_slots = options.compile_slots;
   settings.gpu_slots = options.gpu_slots;
-  settings.cache_dir = options.cache_dir;
-  ASSIGN_OR_RETURN(settings.runtime_dir, service::OpenRuntimeDir(runtime_dir));
-  RETURN_IF_ERROR(ResolveTarget(options.listen, &settings));
-  ASSIGN_OR_RETURN(settings.state_dir, service::OpenStateDir(options.store));
-  ASSIGN_OR_RETURN(settings.coordinator, FindProgram("pike-coordinator"));
-  ASSIGN_OR_RETURN(settings.compile_worker, FindProgram("pike-compile-worker"));
-  ASSIGN_OR_RETURN(settings.gpu_worker, FindProgram("pike-gpu-worker"));
-  ASSIGN_OR_RETURN(settings.python, FindPython(options.python));
-  RETURN_IF_ERROR(ResolveMetrics(options.metrics_base_port, &settings));
+  settings.cache_dir = Absolute(options.cache_dir);
+  std::vector<std::string> problems;
+  const auto check = [&problems](const absl::Status& status) {
+    if (!status.ok())
+      problems.push_back(std::string(status.message()));
+  };
+  const auto take = [&check](absl::StatusOr<std::string> found, std::string* place) {
+    check(found.status());
+    if (found.ok())
+      *place = *std::move(found);
+  };
+  check(CheckGpus(options.gpus));
+  take(service::OpenRuntimeDir(runtime_dir), &settings.runtime_dir);
+  check(ResolveTarget(options.listen, &settings));
+  take(service::OpenStateDir(Absolute(options.store)), &settings.state_dir);
+  take(FindProgram("pike-coordinator"), &settings.coordinator);
+  take(FindProgram("pike-compile-worker"), &settings.compile_worker);
+  take(FindProgram("pike-gpu-worker"), &settings.gpu_worker);
+  take(FindPython(options.python), &settings.python);
+  check(ResolveMetrics(options.metrics_base_port, &settings));
+  if (!problems.empty())
+    return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
   return settings;
 }
 
@@ -104,9 +129,12 @@ std::vector<ChildPlan> PlanChildren(const UpSettings& settings) {
                     "--python", settings.python, "--metrics-address", metrics_address}};
     if (slots > 0)
       plan.argv.insert(plan.argv.end(), {"--slots", absl::StrCat(slots)});
-    if (!settings.cache_dir.empty())
-      plan.argv.insert(plan.argv.end(),
-                       {"--cache-dir", absl::StrCat(settings.cache_dir, "/", name)});
+    // In the state folder by default, under the names that workers choose for themselves.
+    plan.argv.insert(plan.argv.end(),
+                     {"--cache-dir",
+                      settings.cache_dir.empty()
+                          ? absl::StrCat(settings.state_dir, "/", absl::StripPrefix(name, "pike-"))
+                          : absl::StrCat(settings.cache_dir, "/", name)});
     return plan;
   };
   return {

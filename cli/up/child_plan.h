@@ -14,7 +14,7 @@ struct UpOptions {
   int compile_slots = 0;  // 0: the worker decides by cores and memory
   int gpu_slots = 0;      // 0: the worker decides by cores
   std::string store;      // empty: the default state folder
-  std::string cache_dir;  // empty: the workers' default
+  std::string cache_dir;  // empty: in the state folder
   std::string listen;     // empty: a Unix socket in the runtime folder
   std::string python;
   std::string metrics_base_port = "9464";  // or "off"
@@ -45,7 +45,8 @@ struct ChildPlan {
   std::vector<std::string> argv;
 };
 
-// Finds folders, programs and Python; makes the folders. Errors say what to do.
+// Finds folders, programs and Python; makes the folders. InvalidArgument: all problems, a line
+// each, with what to do.
 absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
                                             const std::string& runtime_dir);
 

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <utility>
 
@@ -12,6 +13,7 @@
 
 #include "cli/console.h"
 #include "cli/format.h"
+#include "cli/python_finder.h"
 #include "common/base/file.h"
 
 namespace pike::cli {
@@ -37,6 +39,14 @@ std::string MetricsText(const UpSettings& settings, const std::string& name) {
   if (!address.ok())
     return "";
   return absl::StrCat("http://", absl::StripAsciiWhitespace(*address), "/metrics");
+}
+
+// Of the installation, else as seen from the top of a checkout.
+std::string ExamplesDir() {
+  std::error_code error;
+  const std::filesystem::path installed =
+      std::filesystem::path(ProgramFolder()).parent_path() / "share/pike/examples";
+  return std::filesystem::is_directory(installed, error) ? installed.string() : "examples";
 }
 
 }  // namespace
@@ -237,7 +247,8 @@ void UpSupervisor::PrintReady(MonoTime now) const {
   }
   Say(absl::StrCat("  state    ", settings_.state_dir));
   Say(absl::StrCat("  python   ", settings_.python));
-  Say("next: pike eval examples/tasks/01_attention.py reference   (Ctrl-C here stops the service)");
+  Say(absl::StrCat("next: pike eval ", ExamplesDir(),
+                   "/tasks/01_attention.py reference   (Ctrl-C here stops the service)"));
 }
 
 }  // namespace pike::cli

@@ -39,8 +39,11 @@ class Up {
 
   void Start(std::vector<std::string> extra = {}) {
     std::vector<std::string> argv = {
-        BinPath("pike"), "--runtime-dir",           runtime_dir(),         "up",
-        "--store",       folder_.path() + "/state", "--metrics-base-port", "off"};
+        BinPath("pike"), "--runtime-dir", runtime_dir(), "up", "--store", folder_.path() + "/state",
+        "--metrics-base-port", "off",
+        // One for all tests: judge and runner are compiled once.
+        "--cache-dir",
+        (fs::path(BinPath("pike")).parent_path().parent_path() / "test-cache").string()};
     argv.insert(argv.end(), extra.begin(), extra.end());
     program_ = std::make_unique<Program>(std::move(argv));
   }
@@ -150,7 +153,8 @@ TEST_CASE("pike up: verdicts are still there after a restart", "[cli]") {
   CHECK(up.program().Finish().exit_code == 0);
   up.Start({"--until-idle", "--idle-grace", "5"});
   up.WaitUntilReady();
-  CHECK_THAT(up.Client({"list"})->Finish().out, Contains("04_row_statistics") && Contains("valid"));
+  CHECK_THAT(up.Client({"--wait", "0", "list"})->Finish().out,
+             Contains("04_row_statistics") && Contains("valid"));
   CHECK(up.program().Finish().exit_code == 0);
 }
 
@@ -168,7 +172,7 @@ TEST_CASE("pike up: its children die with it", "[cli]") {
   up.program().Signal(SIGKILL);
   // The children hold the other end of the pipe: it ends when the last one is gone.
   CHECK(up.program().Finish().exit_code == -SIGKILL);
-  CHECK(up.Client({"list"})->Finish().exit_code == 3);
+  CHECK(up.Client({"--wait", "0", "list"})->Finish().exit_code == 3);
 }
 
 TEST_CASE("pike up: a GPU is refused with a clear line", "[cli]") {

@@ -17,6 +17,8 @@ import time
 BIN = os.environ["PIKE_BIN_DIR"]
 PYTHON = os.environ["PIKE_PYTHON"]
 PIKE = os.path.join(BIN, "pike")
+# One for all tests: judge and runner are compiled once.
+CACHE = os.path.join(os.path.dirname(os.path.abspath(BIN)), "test-cache")
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -114,8 +116,8 @@ class Service:
         become_subreaper()
         self._log_file = open(self.log, "wb")
         self.process = subprocess.Popen(
-            [PIKE, "up", "--store", self.store, "--metrics-base-port", "off", "--python", PYTHON,
-             *self.flags],
+            [PIKE, "up", "--store", self.store, "--cache-dir", CACHE, "--metrics-base-port", "off",
+             "--python", PYTHON, *self.flags],
             env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log_file)
         self._lines = Lines(self.process.stdout)
         deadline = time.monotonic() + self.ready_timeout_s

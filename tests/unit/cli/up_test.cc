@@ -6,10 +6,12 @@
 #include "cli/up/child_process.h"
 #include "cli/up/idle_policy.h"
 #include "cli/up/restart_policy.h"
+#include "common/base/file.h"
 #include "tests/testing/catch.h"
 
 namespace pike::cli {
 
+using Catch::Matchers::Contains;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -88,6 +90,35 @@ TEST_CASE("ChildPlan: the coordinator comes first and workers get their slots", 
   const auto& argv = children[1].argv;
   CHECK(std::find(argv.begin(), argv.end(), "3") != argv.end());
   CHECK(std::find(argv.begin(), argv.end(), settings.target) != argv.end());
+}
+
+TEST_CASE("ChildPlan: caches lie in the state folder unless told otherwise", "[cli]") {
+  UpSettings settings;
+  settings.state_dir = "/s";
+  settings.metrics_addresses = {"off", "off", "off"};
+  const auto has = [](const ChildPlan& plan, const std::string& argument) {
+    return std::find(plan.argv.begin(), plan.argv.end(), argument) != plan.argv.end();
+  };
+  const auto children = PlanChildren(settings);
+  CHECK(has(children[1], "/s/compile-worker"));
+  CHECK(has(children[2], "/s/gpu-worker"));
+  settings.cache_dir = "/c";
+  CHECK(has(PlanChildren(settings)[2], "/c/pike-gpu-worker"));
+}
+
+TEST_CASE("ChildPlan: all problems are told at once", "[cli]") {
+  const auto folder = TempFolder::Create("pike-up");
+  UpOptions options;
+  options.gpus = "nonsense";
+  options.store = folder->path();
+  options.listen = "0.0.0.0:1";
+  options.python = "/nowhere/python";
+  options.metrics_base_port = "x";
+  const auto settings = ResolveUpOptions(options, folder->path());
+  REQUIRE_FALSE(settings.ok());
+  CHECK_THAT(std::string(settings.status().message()),
+             Contains("--gpus nonsense") && Contains("\n0.0.0.0:1") &&
+                 Contains("\nno program /nowhere/python") && Contains("\n--metrics-base-port"));
 }
 
 TEST_CASE("ChildProcess: its end says how it ended", "[cli]") {
