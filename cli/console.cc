@@ -18,9 +18,9 @@ bool IsCapableTerminal(int fd) {
   return ::isatty(fd) == 1 && term != nullptr && absl::string_view(term) != "dumb";
 }
 
-winsize TerminalSize() {
+winsize TerminalSize(int fd) {
   winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) {
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) {
     size.ws_col = 100;
     size.ws_row = 25;
   }
@@ -74,11 +74,15 @@ void Console::ClearBlock() {
 }
 
 size_t Console::width() const {
-  return TerminalSize().ws_col;
+  return TerminalSize(STDERR_FILENO).ws_col;
 }
 
 size_t Console::height() const {
-  return TerminalSize().ws_row;
+  return TerminalSize(STDERR_FILENO).ws_row;
+}
+
+size_t Console::result_width() const {
+  return IsCapableTerminal(STDOUT_FILENO) ? TerminalSize(STDOUT_FILENO).ws_col : 0;
 }
 
 void PrintError(absl::string_view message) {

@@ -32,8 +32,11 @@ class Console {
   bool is_quiet() const { return is_quiet_; }
   // Whether results are coloured.
   bool has_colour() const { return has_colour_; }
+  // Of the live block.
   size_t width() const;
   size_t height() const;
+  // Columns for results; 0, no limit, where standard output is not a terminal.
+  size_t result_width() const;
 
  private:
   const bool is_quiet_;

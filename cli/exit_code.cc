@@ -7,6 +7,8 @@ ExitCode ExitCodeOf(const EvalCounts& counts) {
     return ExitCode::kInterrupted;
   if (counts.unfinished > 0)
     return ExitCode::kUnreachable;
+  if (counts.is_all_invalid())
+    return ExitCode::kUsage;
   if (counts.infra_error > 0 || counts.refused > 0)
     return ExitCode::kInfra;
   if (counts.not_valid > 0 || counts.cancelled > 0)

@@ -8,7 +8,7 @@ namespace pike::cli {
 enum class ExitCode : int {
   kOk = 0,
   kFailure = 1,      // eval: at least one evaluation is not valid; elsewhere: it did not work
-  kUsage = 2,        // bad arguments or input; nothing was done
+  kUsage = 2,        // bad arguments, input or policy; nothing was evaluated
   kUnreachable = 3,  // the service is not there, or went away for too long
   kInfra = 4,        // eval: an infra_error, or work that the service refused
   kInterrupted = 130,
@@ -20,12 +20,19 @@ struct EvalCounts {
   size_t not_valid = 0;  // every verdict that is the candidate's or the task's
   size_t infra_error = 0;
   size_t refused = 0;  // the service did not accept them
+  size_t invalid = 0;  // of these, for what they say: no other time will do
   size_t cancelled = 0;
   size_t unfinished = 0;  // given up on: the service stayed away
   bool is_interrupted = false;
+
+  // Whether nothing was evaluated because the request itself is wrong, a policy for example.
+  bool is_all_invalid() const {
+    return invalid > 0 && invalid == refused &&
+           valid + not_valid + infra_error + cancelled + unfinished == 0;
+  }
 };
 
-// The most serious fact wins: interrupted, unreachable, infra, not valid, ok.
+// The most serious fact wins: interrupted, unreachable, a wrong request, infra, not valid, ok.
 ExitCode ExitCodeOf(const EvalCounts& counts);
 
 }  // namespace pike::cli

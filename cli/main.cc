@@ -27,6 +27,10 @@ int Main(int argc, char** argv) {
   app.add_option("--runtime-dir", globals.runtime_dir,
                  "Folder of sockets and locks (default: PIKE_RUNTIME_DIR, XDG_RUNTIME_DIR/pike, "
                  "/tmp/pike-<uid>)");
+  app.add_option("--wait", globals.wait_s,
+                 "Seconds to wait for a service that is not there yet; 0: try once")
+      ->check(CLI::Range(0, 3600))
+      ->capture_default_str();
   app.set_version_flag("--version", "pike " PIKE_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
@@ -37,6 +41,7 @@ int Main(int argc, char** argv) {
   AddListCommand(&app, &globals, &action);
   AddCancelCommand(&app, &globals, &action);
   AddWorkersCommand(&app, &globals, &action);
+  AddDrainCommand(&app, &globals, &action);
   AddTaskCommand(&app, &globals, &action);
   AddDoctorCommand(&app, &globals, &action);
   AddVersionCommand(&app, &action);

@@ -44,8 +44,9 @@ absl::Status SetReal(absl::string_view value, const FieldDescriptor& field, v1::
 absl::Status SetPolicyField(absl::string_view assignment, v1::Policy* policy) {
   const size_t equals = assignment.find('=');
   if (equals == absl::string_view::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", assignment, "\" is not of the form key=value"));
+    return absl::InvalidArgumentError(absl::StrCat("\"", assignment,
+                                                   "\" is not of the form key=value; keys are ",
+                                                   absl::StrJoin(PolicyFieldNames(), ", ")));
   }
   const std::string key(assignment.substr(0, equals));
   const absl::string_view value = assignment.substr(equals + 1);

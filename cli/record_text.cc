@@ -219,9 +219,9 @@ std::string RenderRecord(const v1::EvaluationRecord& record) {
   return out;
 }
 
-absl::StatusOr<std::string> RecordToJsonLine(const v1::EvaluationRecord& record) {
+absl::StatusOr<std::string> ToJsonLine(const google::protobuf::Message& message) {
   std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(record, &json);
+  const auto status = google::protobuf::util::MessageToJsonString(message, &json);
   if (!status.ok())
     return absl::InternalError(
         absl::StrCat("cannot write the record as JSON: ", status.ToString()));

@@ -3,6 +3,7 @@
 #include <string>
 
 #include <absl/status/statusor.h>
+#include <google/protobuf/message.h>
 
 #include "pike/v1/evaluation.pb.h"
 
@@ -12,8 +13,8 @@ namespace pike::cli {
 // output, builds, times, ends of the outputs. All text is escaped.
 std::string RenderRecord(const v1::EvaluationRecord& record);
 
-// The proto3 JSON mapping on one line, without a newline. Internal if the record holds bytes that
+// The proto3 JSON mapping on one line, without a newline. Internal if the message holds bytes that
 // are not UTF-8.
-absl::StatusOr<std::string> RecordToJsonLine(const v1::EvaluationRecord& record);
+absl::StatusOr<std::string> ToJsonLine(const google::protobuf::Message& message);
 
 }  // namespace pike::cli

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
 
 #include "cli/console.h"
 #include "cli/format.h"
@@ -16,6 +18,8 @@ namespace pike::cli {
 namespace {
 
 constexpr size_t kNameWidthMax = 44;
+constexpr size_t kNameWidthMin = 16;
+constexpr int kSpareMax = 6;  // of all fields
 constexpr size_t kReasonCharsMax = 600;
 
 std::string VerdictText(const ResultRow& row) {
@@ -26,47 +30,122 @@ std::string VerdictText(const ResultRow& row) {
   return row.record.evaluation_id().empty() ? "not submitted" : "unfinished";
 }
 
-std::vector<std::string> CellsOf(const ResultRow& row, bool has_colour) {
-  const v1::Verdict& verdict = row.record.verdict();
-  const v1::StageTimes& times = row.record.times();
-  std::string verdict_text = VerdictText(row);
-  if (has_colour)
-    verdict_text = ColourVerdict(verdict.kind(), verdict_text);
-  std::string speedup;
-  std::string candidate_ms;
-  std::string reference_ms;
-  if (verdict.has_measurement()) {
-    speedup = FormatSpeedup(verdict.measurement().speedup());
-    candidate_ms = FormatMs(verdict.measurement().candidate().mean_ms());
-    reference_ms = FormatMs(verdict.measurement().reference().mean_ms());
-  }
-  return {
-      EscapeLine(row.task),
-      EscapeLine(row.candidate),
-      verdict_text,
-      speedup,
-      candidate_ms,
-      reference_ms,
-      MaxErrorText(verdict),
-      FormatStageSeconds(times.compile_ms()),
-      FormatStageSeconds(times.prepare_ms()),
-      FormatStageSeconds(times.verify_ms()),
-      FormatStageSeconds(times.measure_ms()),
-      FormatStageSeconds(times.queued_compile_ms() + times.queued_run_ms() + times.lock_wait_ms()),
-      FormatStageSeconds(times.total_ms())};
+// What the final table can show, in this order.
+struct Field {
+  Table::Column column;
+  std::string (*text)(const ResultRow& row);
+  // Of two fields the one with the higher number is left out first where room is short; 0: never.
+  int spare = 0;
+};
+
+template <double (v1::StageTimes::*kTime)() const>
+std::string StageText(const ResultRow& row) {
+  return FormatStageSeconds((row.record.times().*kTime)());
 }
 
-std::string Reasons(const std::vector<ResultRow>& rows) {
+std::string WaitedText(const ResultRow& row) {
+  const v1::StageTimes& times = row.record.times();
+  return FormatStageSeconds(times.queued_compile_ms() + times.queued_run_ms() +
+                            times.lock_wait_ms());
+}
+
+std::string SpeedupText(const ResultRow& row) {
+  const v1::Verdict& verdict = row.record.verdict();
+  return verdict.has_measurement() ? FormatSpeedup(verdict.measurement().speedup()) : "";
+}
+
+std::string LatencyText(const ResultRow& row) {
+  const v1::Verdict& verdict = row.record.verdict();
+  return verdict.has_measurement() ? FormatMs(verdict.measurement().candidate().mean_ms()) : "";
+}
+
+std::string ReferenceLatencyText(const ResultRow& row) {
+  const v1::Verdict& verdict = row.record.verdict();
+  return verdict.has_measurement() ? FormatMs(verdict.measurement().reference().mean_ms()) : "";
+}
+
+std::vector<Field> Fields(size_t name_width) {
+  constexpr auto kRight = Table::Align::kRight;
+  return {
+      {{"task", Table::Align::kLeft, name_width, /*is_cut_at_start=*/true},
+       [](const ResultRow& row) { return EscapeLine(row.task); }},
+      {{"candidate", Table::Align::kLeft, name_width, /*is_cut_at_start=*/true},
+       [](const ResultRow& row) { return EscapeLine(row.candidate); }},
+      {{"verdict"}, VerdictText},
+      {{"speedup", kRight}, SpeedupText},
+      {{"ms", kRight}, LatencyText},
+      {{"ref ms", kRight}, ReferenceLatencyText},
+      {{"max error", kRight},
+       [](const ResultRow& row) { return MaxErrorText(row.record.verdict()); }},
+      {{"compile s", kRight}, StageText<&v1::StageTimes::compile_ms>, 3},
+      {{"prepare s", kRight}, StageText<&v1::StageTimes::prepare_ms>, 5},
+      {{"verify s", kRight}, StageText<&v1::StageTimes::verify_ms>, 6},
+      {{"measure s", kRight}, StageText<&v1::StageTimes::measure_ms>, 4},
+      {{"waited s", kRight}, WaitedText, 2},
+      {{"total s", kRight}, StageText<&v1::StageTimes::total_ms>},
+      {{"id"}, [](const ResultRow& row) { return EscapeLine(row.record.evaluation_id()); }, 1},
+  };
+}
+
+// The table of the fields up to `spare_max`.
+std::string RenderFields(const std::vector<ResultRow>& rows, std::vector<Field> fields,
+                         int spare_max, bool has_colour) {
+  std::erase_if(fields, [spare_max](const Field& field) { return field.spare > spare_max; });
+  std::vector<Table::Column> columns;
+  for (const Field& field : fields)
+    columns.push_back(field.column);
+  Table table(std::move(columns));
+  for (const ResultRow& row : rows) {
+    std::vector<std::string> cells;
+    for (const Field& field : fields) {
+      const std::string text = field.text(row);
+      const bool is_coloured = has_colour && field.text == VerdictText;
+      cells.push_back(is_coloured ? ColourVerdict(row.record.verdict().kind(), text) : text);
+    }
+    table.AddRow(std::move(cells));
+  }
+  return table.Render();
+}
+
+bool Fits(const std::string& text, size_t width_max) {
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  return width_max == 0 || std::all_of(lines.begin(), lines.end(), [&](const std::string& line) {
+           return DisplayWidth(line) <= width_max;
+         });
+}
+
+std::string RenderTable(const std::vector<ResultRow>& rows, bool has_task,
+                        const ResultStyle& style) {
+  const auto render = [&](size_t name_width, int spare_max) {
+    std::vector<Field> fields = Fields(name_width);
+    if (!has_task)
+      fields.erase(fields.begin());
+    return RenderFields(rows, std::move(fields), spare_max, style.has_colour);
+  };
+  for (int spare_max = kSpareMax; spare_max > 0; spare_max--) {
+    const std::string text = render(kNameWidthMax, spare_max);
+    if (Fits(text, style.width_max))
+      return text;
+  }
+  size_t name_width = kNameWidthMax;
+  while (name_width > kNameWidthMin && !Fits(render(name_width, 0), style.width_max))
+    name_width -= 2;
+  return render(name_width, 0);
+}
+
+std::string Reasons(const std::vector<ResultRow>& rows, bool has_task) {
   std::string out;
   for (const ResultRow& row : rows) {
     const std::string reason =
         row.refusal.empty() ? ReasonLine(row.record.verdict()) : EscapeLine(row.refusal);
     if (reason.empty())
       continue;
-    absl::StrAppend(&out, "  ", EscapeLine(row.task), " / ", EscapeLine(row.candidate), ": ",
-                    VerdictText(row), ": ", reason, "\n");
+    const std::string id = EscapeLine(row.record.evaluation_id());
+    absl::StrAppend(&out, "  ", id, id.empty() ? "" : "  ",
+                    has_task ? absl::StrCat(EscapeLine(row.task), " / ") : "",
+                    EscapeLine(row.candidate), ": ", VerdictText(row), ": ", reason, "\n");
   }
-  return out.empty() ? out : absl::StrCat("\nReasons\n", out);
+  return out.empty() ? out : absl::StrCat("\nReasons (`pike get ID` shows the evidence)\n", out);
 }
 
 }  // namespace
@@ -100,24 +179,15 @@ std::string ReasonLine(const v1::Verdict& verdict) {
   return CutToWidth(reason, kReasonCharsMax);
 }
 
-std::string RenderResults(const std::vector<ResultRow>& rows, bool has_colour) {
-  using Align = Table::Align;
-  Table table({{"task", Align::kLeft, kNameWidthMax, /*is_cut_at_start=*/true},
-               {"candidate", Align::kLeft, kNameWidthMax, /*is_cut_at_start=*/true},
-               {"verdict"},
-               {"speedup", Align::kRight},
-               {"ms", Align::kRight},
-               {"ref ms", Align::kRight},
-               {"max error", Align::kRight},
-               {"compile s", Align::kRight},
-               {"prepare s", Align::kRight},
-               {"verify s", Align::kRight},
-               {"measure s", Align::kRight},
-               {"waited s", Align::kRight},
-               {"total s", Align::kRight}});
-  for (const ResultRow& row : rows)
-    table.AddRow(CellsOf(row, has_colour));
-  return absl::StrCat(table.Render(), Reasons(rows), "\n", SummaryLine(rows), "\n");
+std::string RenderResults(const std::vector<ResultRow>& rows, const ResultStyle& style) {
+  const bool has_task = std::any_of(rows.begin(), rows.end(), [&rows](const ResultRow& row) {
+    return row.task != rows.front().task;
+  });
+  std::string out;
+  if (!has_task && !rows.empty())
+    out = absl::StrCat("task ", EscapeLine(rows.front().task), "\n\n");
+  return absl::StrCat(out, RenderTable(rows, has_task, style), Reasons(rows, has_task), "\n",
+                      SummaryLine(rows), "\n");
 }
 
 std::string SummaryLine(const std::vector<ResultRow>& rows) {

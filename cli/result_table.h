@@ -16,8 +16,16 @@ struct ResultRow {
   std::string refusal;
 };
 
-// The table, the reasons below it and a summary line. All text is escaped.
-std::string RenderResults(const std::vector<ResultRow>& rows, bool has_colour);
+struct ResultStyle {
+  bool has_colour = false;
+  // Columns of the terminal; 0: no limit. Where the table is wider, stage times are left out first,
+  // then ids, then names are cut.
+  size_t width_max = 0;
+};
+
+// The table, the reasons below it, each with the evaluation's id, and a summary line. A task that
+// all rows share stands above the table. All text is escaped.
+std::string RenderResults(const std::vector<ResultRow>& rows, const ResultStyle& style);
 
 // "valid 3 of 4, 1 incorrect; geometric mean speedup of valid ones 1.23x".
 std::string SummaryLine(const std::vector<ResultRow>& rows);

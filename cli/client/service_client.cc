@@ -102,6 +102,13 @@ absl::StatusOr<v1::ListWorkersResponse> ServiceClient::ListWorkers() {
               call_timeout_);
 }
 
+absl::StatusOr<v1::WorkerRecord> ServiceClient::DrainWorker(const std::string& worker_id) {
+  v1::DrainWorkerRequest request;
+  request.set_worker_id(worker_id);
+  return PartOf(Call(stubs_->admin, &v1::Admin::Stub::DrainWorker, request, call_timeout_),
+                &v1::DrainWorkerResponse::worker);
+}
+
 absl::StatusOr<v1::GetStatusResponse> ServiceClient::GetStatus() {
   return Call(stubs_->admin, &v1::Admin::Stub::GetStatus, v1::GetStatusRequest(), call_timeout_);
 }

@@ -40,6 +40,7 @@ class ServiceClient {
   absl::StatusOr<v1::ListEvaluationsResponse> ListEvaluations(
       const v1::ListEvaluationsRequest& request);
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers();
+  absl::StatusOr<v1::WorkerRecord> DrainWorker(const std::string& worker_id);
   absl::StatusOr<v1::GetStatusResponse> GetStatus();
 
   const std::string& target() const { return target_; }

@@ -20,8 +20,8 @@ constexpr char kEvalFooter[] =
 Candidates of a suite are matched by the number in the file name: task 31_VisionAttention.py with
 task_31.py, 31.py, 31_anything.py or 31/anything.py. "reference" submits the task's own file.
 
-Exit codes: 0 all valid; 1 some not valid; 2 bad arguments or input; 3 the service is not reachable;
-4 an infra_error, or work that the service refused; 130 interrupted.)";
+Exit codes: 0 all valid; 1 some not valid; 2 bad arguments, input or policy; 3 the service is not
+reachable; 4 an infra_error, or work that the service refused; 130 interrupted.)";
 
 std::string NewRunId() {
   std::random_device random;
@@ -86,17 +86,21 @@ void AddEvalCommand(CLI::App* app, const GlobalOptions* globals, Action* action)
                    "Leave out candidates of --candidates with this name pattern; repeatable")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--policy", options->policy, "Built-in policy")->capture_default_str();
+  command->add_option("--policy", options->policy, "Built-in policy; there is one: paper")
+      ->capture_default_str();
   command->add_option("--atol", options->atol, "Absolute tolerance")->check(CLI::NonNegativeNumber);
   command->add_option("--rtol", options->rtol, "Relative tolerance")->check(CLI::NonNegativeNumber);
   command
-      ->add_option("--set", options->policy_fields,
-                   "Policy field, key=value, as in timed_calls_max=20; repeatable")
+      ->add_option(
+          "--set", options->policy_fields,
+          "Policy field, key=value, as in timed_calls_max=20; repeatable; `--set help` lists "
+          "the fields")
       ->take_all()
       ->allow_extra_args(false);
   command->add_option("--gpu-class", options->gpu_class, "Run on this class only (\"cpu\")");
   command->add_option("--run-id", options->run_id,
-                      "Go on with the run of this id instead of starting a new one");
+                      "Name of the run: the same command with the same files and name finds what "
+                      "it submitted before (default: a new one)");
   command->add_flag("--json", options->is_json,
                     "One evaluation per line as proto3 JSON on standard output, nothing else");
   command->add_flag("--quiet,-q", options->is_quiet, "No progress on standard error");

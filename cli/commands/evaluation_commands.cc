@@ -25,13 +25,6 @@ struct ListOptions {
   uint32_t count_max = 50;
 };
 
-absl::Status PrintJson(const v1::EvaluationRecord& record, Console* console) {
-  absl::StatusOr<std::string> json = RecordToJsonLine(record);
-  if (json.ok())
-    console->PrintResult(*json + "\n");
-  return json.status();
-}
-
 ExitCode Get(const GetOptions& options, const GlobalOptions& globals) {
   auto client = Connect(globals);
   if (!client.ok())
@@ -39,20 +32,24 @@ ExitCode Get(const GetOptions& options, const GlobalOptions& globals) {
   const auto record = (*client)->GetEvaluation(options.evaluation_id);
   if (!record.ok())
     return ReportFailure(record.status());
-  Console console;
   if (!options.is_json) {
-    console.PrintResult(RenderRecord(*record));
+    Console().PrintResult(RenderRecord(*record));
     return ExitCode::kOk;
   }
-  const absl::Status status = PrintJson(*record, &console);
+  const absl::Status status = PrintJsonLine(*record);
   return status.ok() ? ExitCode::kOk : ReportFailure(status);
 }
 
-// Pages through the list until `options` are satisfied.
-absl::StatusOr<std::vector<v1::EvaluationRecord>> FetchList(const ListOptions& options,
-                                                            ServiceClient* client) {
-  constexpr uint32_t kPageMax = 200;
+struct Listed {
   std::vector<v1::EvaluationRecord> records;
+  bool has_more = false;
+};
+
+// Pages through the list until `options` are satisfied.
+absl::StatusOr<Listed> FetchList(const ListOptions& options, ServiceClient* client) {
+  constexpr uint32_t kPageMax = 200;
+  Listed listed;
+  std::vector<v1::EvaluationRecord>& records = listed.records;
   v1::ListEvaluationsRequest request;
   request.set_active_only(options.is_active_only);
   while (records.size() < options.count_max) {
@@ -63,11 +60,12 @@ absl::StatusOr<std::vector<v1::EvaluationRecord>> FetchList(const ListOptions& o
       return page.status();
     for (v1::EvaluationRecord& record : *page->mutable_evaluations())
       records.push_back(std::move(record));
-    if (page->next_page_token().empty())
+    listed.has_more = !page->next_page_token().empty();
+    if (!listed.has_more)
       break;
     request.set_page_token(page->next_page_token());
   }
-  return records;
+  return listed;
 }
 
 std::string RenderList(const std::vector<v1::EvaluationRecord>& records, bool has_colour) {
@@ -97,17 +95,21 @@ ExitCode List(const ListOptions& options, const GlobalOptions& globals) {
   auto client = Connect(globals);
   if (!client.ok())
     return ReportFailure(client.status());
-  const auto records = FetchList(options, client->get());
-  if (!records.ok())
-    return ReportFailure(records.status());
-  Console console;
+  const auto listed = FetchList(options, client->get());
+  if (!listed.ok())
+    return ReportFailure(listed.status());
   if (!options.is_json) {
-    console.PrintResult(records->empty() ? "no evaluations\n"
-                                         : RenderList(*records, console.has_colour()));
+    Console console;
+    console.PrintResult(listed->records.empty()
+                            ? "no evaluations\n"
+                            : RenderList(listed->records, console.has_colour()));
+    if (listed->has_more)
+      console.PrintResult(
+          absl::StrCat("older ones exist: `pike list -n ", 2 * options.count_max, "`\n"));
     return ExitCode::kOk;
   }
-  for (const v1::EvaluationRecord& record : *records) {
-    const absl::Status status = PrintJson(record, &console);
+  for (const v1::EvaluationRecord& record : listed->records) {
+    const absl::Status status = PrintJsonLine(record);
     if (!status.ok())
       return ReportFailure(status);
   }
@@ -138,10 +140,11 @@ ExitCode Cancel(const std::vector<std::string>& evaluation_ids, const GlobalOpti
 void AddGetCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
   auto options = std::make_shared<GetOptions>();
   CLI::App* command = app->add_subcommand("get", "Show one evaluation with all its evidence");
-  command->add_option("ID", options->evaluation_id, "Evaluation id")->required();
+  command->add_option("ID", options->evaluation_id, "Evaluation id, as `pike list` shows it")
+      ->required();
   command->add_flag("--json", options->is_json, "Proto3 JSON on one line");
   command->footer(
-      "Example:\n  pike get $(pike list --json | head -1 | jq -r .evaluationId)\n\n"
+      "Example:\n  pike list -n 1\n  pike get ev-0000000012    # or ev-12\n\n"
       "Exit codes: 0 shown, 1 no such evaluation, 2 bad arguments, 3 not reachable.");
   command->callback([=] { *action = [=] { return Get(*options, *globals); }; });
 }
@@ -154,7 +157,7 @@ void AddListCommand(CLI::App* app, const GlobalOptions* globals, Action* action)
   command->add_option("--count,-n", options->count_max, "Most to show")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  command->footer("Example:\n  pike list --active");
+  command->footer("Example:\n  pike list --active\n  pike list --json -n 1000 > evaluations.jsonl");
   command->callback([=] { *action = [=] { return List(*options, *globals); }; });
 }
 
@@ -163,7 +166,7 @@ void AddCancelCommand(CLI::App* app, const GlobalOptions* globals, Action* actio
   CLI::App* command =
       app->add_subcommand("cancel", "Cancel evaluations; ended ones stay as they are");
   command->add_option("ID", *ids, "Evaluation ids")->required();
-  command->footer("Example:\n  pike cancel ev-00000012");
+  command->footer("Example:\n  pike cancel ev-0000000012    # or ev-12");
   command->callback([=] { *action = [=] { return Cancel(*ids, *globals); }; });
 }
 

@@ -9,12 +9,27 @@
 #include "cli/source_files.h"
 #include "cli/table.h"
 #include "cli/task_match.h"
+#include "common/base/status_macros.h"
 #include "common/base/text.h"
 
 namespace pike::cli {
 namespace {
 
-ExitCode List(const GlobalOptions& globals) {
+// Adds the tasks of a page to the table, or prints them.
+absl::Status Show(const v1::ListTasksResponse& page, bool is_json, Table* table) {
+  for (const v1::TaskRecord& task : page.tasks()) {
+    if (is_json) {
+      RETURN_IF_ERROR(PrintJsonLine(task));
+      continue;
+    }
+    table->AddRow({EscapeLine(task.version().substr(0, 12)),
+                   FormatUnixMs(task.registered_unix_ms()), FormatBytes(task.source_bytes()),
+                   EscapeLine(task.name())});
+  }
+  return absl::OkStatus();
+}
+
+ExitCode List(bool is_json, const GlobalOptions& globals) {
   auto client = Connect(globals);
   if (!client.ok())
     return ReportFailure(client.status());
@@ -24,15 +39,13 @@ ExitCode List(const GlobalOptions& globals) {
     const auto page = (*client)->ListTasks(request);
     if (!page.ok())
       return ReportFailure(page.status());
-    for (const v1::TaskRecord& task : page->tasks()) {
-      table.AddRow({EscapeLine(task.version().substr(0, 12)),
-                    FormatUnixMs(task.registered_unix_ms()), FormatBytes(task.source_bytes()),
-                    EscapeLine(task.name())});
-    }
+    const absl::Status status = Show(*page, is_json, &table);
+    if (!status.ok())
+      return ReportFailure(status);
     request.set_page_token(page->next_page_token());
   } while (!request.page_token().empty());
-  Console console;
-  console.PrintResult(table.rows() == 0 ? "no tasks\n" : table.Render());
+  if (!is_json)
+    Console().PrintResult(table.rows() == 0 ? "no tasks\n" : table.Render());
   return ExitCode::kOk;
 }
 
@@ -73,8 +86,11 @@ void AddTaskCommand(CLI::App* app, const GlobalOptions* globals, Action* action)
   command->footer(
       "Examples:\n  pike task list\n  pike task register examples/tasks/01_attention.py");
   CLI::App* list = command->add_subcommand("list", "List registered tasks, newest first");
+  auto is_json = std::make_shared<bool>(false);
+  list->add_flag("--json", *is_json,
+                 "One task per line as proto3 JSON, its whole version included");
   list->footer("Example:\n  pike task list");
-  list->callback([=] { *action = [=] { return List(*globals); }; });
+  list->callback([=] { *action = [=] { return List(*is_json, *globals); }; });
   auto paths = std::make_shared<std::vector<std::string>>();
   CLI::App* add =
       command->add_subcommand("register", "Register task files; `pike eval` does it by itself");

@@ -20,13 +20,24 @@ std::string DevicesText(const v1::WorkerRecord& worker) {
   return absl::StrJoin(names, ", ");
 }
 
-ExitCode Run(const GlobalOptions& globals) {
+ExitCode PrintJsonLines(const v1::ListWorkersResponse& workers) {
+  for (const v1::WorkerRecord& worker : workers.workers()) {
+    const absl::Status status = PrintJsonLine(worker);
+    if (!status.ok())
+      return ReportFailure(status);
+  }
+  return ExitCode::kOk;
+}
+
+ExitCode Run(bool is_json, const GlobalOptions& globals) {
   auto client = Connect(globals);
   if (!client.ok())
     return ReportFailure(client.status());
   const auto workers = (*client)->ListWorkers();
   if (!workers.ok())
     return ReportFailure(workers.status());
+  if (is_json)
+    return PrintJsonLines(*workers);
   const auto status = (*client)->GetStatus();
   if (!status.ok())
     return ReportFailure(status.status());
@@ -59,12 +70,42 @@ ExitCode Run(const GlobalOptions& globals) {
   return ExitCode::kOk;
 }
 
+ExitCode Drain(const std::vector<std::string>& worker_ids, const GlobalOptions& globals) {
+  auto client = Connect(globals);
+  if (!client.ok())
+    return ReportFailure(client.status());
+  ExitCode code = ExitCode::kOk;
+  for (const std::string& id : worker_ids) {
+    const auto worker = (*client)->DrainWorker(id);
+    if (!worker.ok()) {
+      code = ReportFailure(worker.status());
+      continue;
+    }
+    Console().PrintResult(absl::StrCat(EscapeLine(id), ": ", WorkerStateName(worker->state()), ", ",
+                                       worker->leases(), " leases left\n"));
+  }
+  return code;
+}
+
 }  // namespace
 
 void AddWorkersCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
   CLI::App* command = app->add_subcommand("workers", "List workers and the load");
+  auto is_json = std::make_shared<bool>(false);
+  command->add_flag("--json", *is_json, "One worker per line as proto3 JSON");
   command->footer("Example:\n  pike workers");
-  command->callback([=] { *action = [=] { return Run(*globals); }; });
+  command->callback([=] { *action = [=] { return Run(*is_json, *globals); }; });
+}
+
+void AddDrainCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
+  auto ids = std::make_shared<std::vector<std::string>>();
+  CLI::App* command = app->add_subcommand(
+      "drain", "Let workers finish what they have and end; they get nothing more");
+  command->add_option("WORKER", *ids, "Worker ids, as `pike workers` shows them")->required();
+  command->footer(
+      "Example:\n  pike drain gpu-myhost-1a2b3c4d\n\nWhat runs a worker may start it again: `pike "
+      "up` does.\n\nExit codes: 0 done, 1 no such worker, 2 bad arguments, 3 not reachable.");
+  command->callback([=] { *action = [=] { return Drain(*ids, *globals); }; });
 }
 
 }  // namespace pike::cli

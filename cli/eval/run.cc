@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -157,12 +158,14 @@ class EvalRun {
       const v1::EvaluationRecord& record = session_.record(i);
       if (options_.is_json && record.has_verdict())
         PrintJson(record);
-      console_.PrintProgress(EndLine(i));
+      // All of them may be wrong in the same way: that is one line in the end.
+      if (!absl::IsInvalidArgument(session_.refusal(i)))
+        console_.PrintProgress(EndLine(i));
     }
   }
 
   void PrintJson(const v1::EvaluationRecord& record) {
-    const absl::StatusOr<std::string> json = RecordToJsonLine(record);
+    const absl::StatusOr<std::string> json = ToJsonLine(record);
     if (json.ok())
       console_.PrintResult(*json + "\n");
     else
@@ -204,8 +207,14 @@ class EvalRun {
 
   ExitCode Finish() {
     const EvalCounts counts = session_.Count();
-    if (!options_.is_json)
-      console_.PrintResult(RenderResults(Rows(), console_.has_colour()));
+    if (counts.is_all_invalid()) {
+      PrintRefusals();
+      return ExitCodeOf(counts);
+    }
+    if (options_.is_json)
+      PrintMissing();
+    else
+      console_.PrintResult(RenderResults(Rows(), {console_.has_colour(), console_.result_width()}));
     if (counts.unfinished > 0 && !counts.is_interrupted) {
       PrintError(absl::StrCat("the service stayed away (",
                               session_.last_connection_error().message(), "); ", counts.unfinished,
@@ -214,6 +223,32 @@ class EvalRun {
                               options_.run_id, " to go on"));
     }
     return ExitCodeOf(counts);
+  }
+
+  // Each thing the service found wrong, once.
+  void PrintRefusals() const {
+    std::set<std::string> messages;
+    for (size_t i = 0; i < session_.size(); i++)
+      messages.insert(std::string(session_.refusal(i).message()));
+    for (const std::string& message : messages)
+      PrintError(message);
+  }
+
+  // What has no JSON record must leave a trace all the same, even without progress.
+  void PrintMissing() const {
+    for (size_t i = 0; i < session_.size(); i++) {
+      const absl::Status& refusal = session_.refusal(i);
+      const bool has_end_line =
+          !options_.is_quiet && session_.is_item_ended(i) && !absl::IsInvalidArgument(refusal);
+      if (has_end_line || session_.record(i).has_verdict())
+        continue;
+      if (!refusal.ok())
+        PrintError(absl::StrCat(LabelOf(plan_, i), ": refused: ", refusal.message()));
+      else
+        PrintError(absl::StrCat(LabelOf(plan_, i), session_.record(i).evaluation_id().empty()
+                                                       ? ": not submitted"
+                                                       : ": unfinished"));
+    }
   }
 
   std::vector<ResultRow> Rows() const {
@@ -250,7 +285,7 @@ ExitCode RunPlan(const EvalPlan& plan, const EvalOptions& options, ServiceClient
       return ExitCode::kUnreachable;
     }
     PrintError(versions.status().message());
-    return ExitCode::kUsage;
+    return absl::IsInvalidArgument(versions.status()) ? ExitCode::kUsage : ExitCode::kInfra;
   }
   return EvalRun(plan, options, *std::move(versions), client).Run();
 }

@@ -165,6 +165,7 @@ EvalCounts EvalSession::Count() const {
     }
     if (!item.refusal.ok()) {
       counts.refused++;
+      counts.invalid += absl::IsInvalidArgument(item.refusal) ? 1 : 0;
       continue;
     }
     switch (item.record.verdict().kind()) {

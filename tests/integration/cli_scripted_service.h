@@ -29,6 +29,8 @@ class Script {
   absl::StatusOr<v1::EvaluationRecord> Submit(const v1::SubmitRequest& request) {
     MutexLock lock(&mutex_);
     const std::string& name = request.candidate_name();
+    if (request.policy().name() != "paper")
+      return absl::InvalidArgumentError("there is no such policy");
     if (absl::StrContains(name, "refused"))
       return absl::FailedPreconditionError("no worker can do that");
     if (const auto it = by_key_.find(request.client_key()); it != by_key_.end())
@@ -148,6 +150,8 @@ grpc::Status Answer(const absl::StatusOr<v1::EvaluationRecord>& record, Response
 class ScriptedTask : public v1::Task::Service {
   grpc::Status Register(grpc::ServerContext*, const v1::RegisterTaskRequest* request,
                         v1::RegisterTaskResponse* response) override {
+    if (absl::StrContains(request->name(), "busy"))
+      return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "busy; retry later");
     response->mutable_task()->set_version("0123456789abcdef");
     response->mutable_task()->set_name(request->name());
     return grpc::Status::OK;
@@ -155,6 +159,7 @@ class ScriptedTask : public v1::Task::Service {
   grpc::Status List(grpc::ServerContext*, const v1::ListTasksRequest*,
                     v1::ListTasksResponse* response) override {
     response->add_tasks()->set_name("suite/01_task");
+    response->mutable_tasks(0)->set_version(std::string(64, 'f'));
     return grpc::Status::OK;
   }
 };
@@ -193,6 +198,7 @@ class ScriptedEvaluation : public v1::Evaluation::Service {
                     v1::ListEvaluationsResponse* response) override {
     for (const v1::EvaluationRecord& record : script_->All())
       *response->add_evaluations() = record;
+    response->set_next_page_token("more");
     return grpc::Status::OK;
   }
 
@@ -206,6 +212,15 @@ class ScriptedAdmin : public v1::Admin::Service {
     worker->set_worker_id("gpu-host-1");
     worker->set_kind(v1::WORKER_KIND_GPU);
     worker->set_state(v1::WORKER_STATE_READY);
+    return grpc::Status::OK;
+  }
+  grpc::Status DrainWorker(grpc::ServerContext*, const v1::DrainWorkerRequest* request,
+                           v1::DrainWorkerResponse* response) override {
+    if (request->worker_id() != "gpu-host-1")
+      return grpc::Status(grpc::StatusCode::NOT_FOUND, "there is no such worker");
+    response->mutable_worker()->set_worker_id(request->worker_id());
+    response->mutable_worker()->set_state(v1::WORKER_STATE_DRAINING);
+    response->mutable_worker()->set_leases(1);
     return grpc::Status::OK;
   }
   grpc::Status GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <vector>
@@ -68,7 +69,8 @@ TEST_CASE("pike eval: all valid ends with 0 and a table", "[cli]") {
   const auto outcome = bench.Run({"eval", bench.Path("tasks/01_task.py"), bench.Write("valid.py"),
                                   "reference", "--set", "timed_calls_max=7"});
   CHECK(outcome.exit_code == 0);
-  CHECK_THAT(outcome.out, Contains("tasks/01_task  reference") && Contains("valid 2 of 2"));
+  CHECK_THAT(outcome.out, Contains("task tasks/01_task\n") && Contains("\nreference ") &&
+                              Contains("valid 2 of 2"));
   CHECK_THAT(outcome.err, Contains("[2/2]"));
   CHECK(bench.script().All()[0].policy().timed_calls_max() == 7);
 }
@@ -91,6 +93,34 @@ TEST_CASE("pike eval: infra_error and refused work end with 4", "[cli]") {
   const auto outcome = bench.Run({"eval", task, bench.Write("refused.py")});
   CHECK(outcome.exit_code == 4);
   CHECK_THAT(outcome.out, Contains("refused: no worker can do that"));
+}
+
+TEST_CASE("pike eval: a policy that the service does not take ends with 2 and one line", "[cli]") {
+  Bench bench;
+  bench.StartService();
+  const auto outcome = bench.Run({"eval", bench.Path("tasks/01_task.py"), bench.Write("valid.py"),
+                                  "reference", "--policy", "nonsense"});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out.empty());
+  CHECK(outcome.err == "pike: there is no such policy\n");
+}
+
+TEST_CASE("pike eval: a service that does not take the task now ends with 4", "[cli]") {
+  Bench bench;
+  bench.StartService();
+  const auto outcome = bench.Run({"eval", bench.Write("tasks/02_busy.py"), "reference"});
+  CHECK(outcome.exit_code == 4);
+  CHECK_THAT(outcome.err, Contains("busy; retry later"));
+}
+
+TEST_CASE("pike eval: refused work leaves a line even with --json and -q", "[cli]") {
+  Bench bench;
+  bench.StartService();
+  const auto outcome = bench.Run({"eval", bench.Path("tasks/01_task.py"), bench.Write("refused.py"),
+                                  "reference", "--json", "-q"});
+  CHECK(outcome.exit_code == 4);
+  CHECK_THAT(outcome.err, Contains("refused.py: refused: no worker can do that\n"));
+  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
 }
 
 TEST_CASE("pike eval: --json prints records and nothing else on standard output", "[cli]") {
@@ -157,10 +187,21 @@ TEST_CASE("pike: a service that is not there ends with 3 and says what to do", "
   const std::string task = bench.Path("tasks/01_task.py");
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"eval", task, "reference"}, {"list"}, {"workers"}}) {
-    const auto outcome = bench.Run(command);
+    std::vector<std::string> arguments = {"--wait", "0"};
+    arguments.insert(arguments.end(), command.begin(), command.end());
+    const auto outcome = bench.Run(arguments);
     CHECK(outcome.exit_code == 3);
     CHECK_THAT(outcome.err, Contains("start it with `pike up`"));
   }
+}
+
+TEST_CASE("pike: a service that comes a little later is waited for", "[cli]") {
+  Bench bench;
+  const auto program = bench.Start({"workers", "--wait", "60"});
+  bench.StartService();
+  const auto outcome = program->Finish();
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(outcome.out, Contains("gpu-host-1"));
 }
 
 TEST_CASE("pike: bad arguments end with 2, help with 0 and an example", "[cli]") {
@@ -171,7 +212,7 @@ TEST_CASE("pike: bad arguments end with 2, help with 0 and an example", "[cli]")
   CHECK(bench.Run({}).exit_code == 2);
   CHECK(bench.Run({"eval", "gone.py", "reference"}).exit_code == 2);
   for (const std::string command :
-       {"up", "eval", "get", "list", "cancel", "workers", "task", "doctor", "version"}) {
+       {"up", "eval", "get", "list", "cancel", "workers", "drain", "task", "doctor", "version"}) {
     const auto outcome = bench.Run({command, "--help"});
     CHECK(outcome.exit_code == 0);
     CHECK_THAT(outcome.out, Contains("Example") && Contains("pike " + command));
@@ -188,10 +229,15 @@ TEST_CASE("pike get, list, cancel, workers, task: show what the service says", "
   CHECK(get.out.find('\x1b') == std::string::npos);
   CHECK_THAT(bench.Run({"get", "e1", "--json"}).out, Contains("\"evaluationId\":\"e1\""));
   CHECK(bench.Run({"get", "e9"}).exit_code == 1);
-  CHECK_THAT(bench.Run({"list"}).out, Contains("e1") && Contains("incorrect"));
+  CHECK_THAT(bench.Run({"list", "-n", "1"}).out,
+             Contains("e1") && Contains("incorrect") && Contains("older ones exist"));
   CHECK_THAT(bench.Run({"cancel", "e1"}).out, Contains("e1: cancelled"));
   CHECK_THAT(bench.Run({"workers"}).out, Contains("gpu-host-1") && Contains("7 ended"));
+  CHECK_THAT(bench.Run({"workers", "--json"}).out, Contains("{\"workerId\":\"gpu-host-1\","));
+  CHECK(bench.Run({"drain", "gpu-host-1"}).out == "gpu-host-1: draining, 1 leases left\n");
+  CHECK(bench.Run({"drain", "gpu-host-2"}).exit_code == 1);
   CHECK_THAT(bench.Run({"task", "list"}).out, Contains("suite/01_task"));
+  CHECK_THAT(bench.Run({"task", "list", "--json"}).out, Contains(std::string(64, 'f')));
   CHECK_THAT(bench.Run({"task", "register", bench.Path("tasks/01_task.py")}).out,
              Contains("0123456789abcdef  tasks/01_task"));
   CHECK_THAT(bench.Run({"version"}).out, Contains("pike "));

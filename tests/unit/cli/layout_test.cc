@@ -1,7 +1,9 @@
+#include <absl/strings/str_split.h>
 #include <google/protobuf/util/json_util.h>
 
 #include "cli/doctor/checks.h"
 #include "cli/eval/progress.h"
+#include "cli/exit_code.h"
 #include "cli/format.h"
 #include "cli/policy_text.h"
 #include "cli/record_text.h"
@@ -13,6 +15,7 @@ namespace pike::cli {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 using std::chrono::milliseconds;
 
 v1::EvaluationRecord ValidRecord() {
@@ -83,7 +86,7 @@ TEST_CASE("ResultTable: measurements, reasons and a summary", "[cli]") {
       RenderResults({{"suite/01_a", "fast.py", ValidRecord(), ""},
                      {"suite/02_b", "bad.py", FailedRecord("import failed"), ""},
                      {"suite/03_c", "new.py", {}, "no worker can do it"}},
-                    false);
+                    {});
   CHECK_THAT(text, Contains("2.00x  5.000   10.00    1.0e-05"));
   CHECK_THAT(text, Contains("suite/02_b / bad.py: load_error: import failed\n"));
   CHECK_THAT(text, Contains("suite/03_c / new.py: refused: no worker can do it\n"));
@@ -91,12 +94,43 @@ TEST_CASE("ResultTable: measurements, reasons and a summary", "[cli]") {
                             "valid ones 2.00x"));
 }
 
+TEST_CASE("ResultTable: leads to the evidence", "[cli]") {
+  v1::EvaluationRecord failed = FailedRecord("import failed");
+  failed.set_evaluation_id("ev-0000000002");
+  const std::string text =
+      RenderResults({{"t", "fast.py", ValidRecord(), ""}, {"t", "bad.py", failed, ""}}, {});
+  CHECK_THAT(text, StartsWith("task t\n\ncandidate  verdict "));
+  CHECK_THAT(text, Contains("4.20  e1\n"));
+  CHECK_THAT(text, Contains("  ev-0000000002  bad.py: load_error: import failed\n"));
+}
+
+TEST_CASE("ResultTable: fits the terminal", "[cli]") {
+  v1::EvaluationRecord record = ValidRecord();
+  for (const auto set : {&v1::StageTimes::set_compile_ms, &v1::StageTimes::set_prepare_ms,
+                         &v1::StageTimes::set_verify_ms, &v1::StageTimes::set_measure_ms,
+                         &v1::StageTimes::set_queued_run_ms})
+    (record.mutable_times()->*set)(1'000);
+  const std::vector<ResultRow> rows = {{"suite/01_a", std::string(40, 'c') + ".py", record, ""}};
+  const auto widest = [](const std::string& text) {
+    size_t width = 0;
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n')))
+      width = std::max(width, DisplayWidth(line));
+    return width;
+  };
+  const std::string whole = RenderResults(rows, {});
+  CHECK_THAT(whole, Contains("verify s") && Contains("id\n"));
+  const std::string narrow = RenderResults(rows, {.width_max = widest(whole) - 1});
+  CHECK_THAT(narrow, !Contains("verify s") && Contains("prepare s") && Contains("id\n"));
+  CHECK(widest(RenderResults(rows, {.width_max = 90})) <= 90);
+  CHECK_THAT(RenderResults(rows, {.width_max = 10}), Contains("speedup") && Contains("total s"));
+}
+
 TEST_CASE("ResultTable: a candidate cannot send terminal sequences", "[cli]") {
   v1::EvaluationRecord record = FailedRecord("\x1b]0;owned\x07\nnext");
   record.mutable_verdict()->mutable_evidence()->mutable_stdout_tail()->set_head("\x1b[2J");
   record.mutable_verdict()->add_builds()->mutable_error()->set_first_error("\x1b[31mred");
   const std::string text =
-      RenderResults({{"t", "\x1b[1mc", record, ""}}, false) + RenderRecord(record);
+      RenderResults({{"t", "\x1b[1mc", record, ""}}, {}) + RenderRecord(record);
   CHECK(text.find('\x1b') == std::string::npos);
   CHECK(text.find('\x07') == std::string::npos);
   CHECK_THAT(text, Contains("owned"));
@@ -135,7 +169,7 @@ TEST_CASE("RecordText: shows what the verdict rests on", "[cli]") {
 
 TEST_CASE("RecordText: JSON is one line that parses back", "[cli]") {
   v1::EvaluationRecord record = FailedRecord("line\nbreak \x1b[31m");
-  const auto json = RecordToJsonLine(record);
+  const auto json = ToJsonLine(record);
   REQUIRE(json.ok());
   CHECK(json->find('\n') == std::string::npos);
   CHECK(json->find('\x1b') == std::string::npos);
@@ -163,6 +197,22 @@ TEST_CASE("Policy: bad assignments say what is possible", "[cli]") {
   CHECK_FALSE(SetPolicyField("call_timeout_ms=4294967296", &policy).ok());
   CHECK_FALSE(SetPolicyField("rtol=-1", &policy).ok());
   CHECK_FALSE(SetPolicyField("rtol=nan", &policy).ok());
+}
+
+TEST_CASE("ExitCode: the most serious fact wins", "[cli]") {
+  EvalCounts counts;
+  CHECK(ExitCodeOf(counts) == ExitCode::kOk);
+  counts.refused = counts.invalid = 2;
+  CHECK(ExitCodeOf(counts) == ExitCode::kUsage);
+  counts.refused = 3;
+  CHECK(ExitCodeOf(counts) == ExitCode::kInfra);
+  counts.refused = 2;
+  counts.valid = 1;
+  CHECK(ExitCodeOf(counts) == ExitCode::kInfra);
+  counts.unfinished = 1;
+  CHECK(ExitCodeOf(counts) == ExitCode::kUnreachable);
+  counts.is_interrupted = true;
+  CHECK(ExitCodeOf(counts) == ExitCode::kInterrupted);
 }
 
 TEST_CASE("Progress: the pace so far gives the time left", "[cli]") {
