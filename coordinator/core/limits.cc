@@ -36,29 +36,28 @@ class Problem {
 
 std::vector<std::string> Problems(const CoreOptions& options) {
   Problem problem;
-  problem.CheckRange("queue_compile_max", options.queue_compile_max, 1, 1'000'000);
-  problem.CheckRange("queue_run_max", options.queue_run_max, 1, 1'000'000);
-  problem.CheckRange("evaluations_per_principal_max", options.evaluations_per_principal_max, 1,
-                     1'000'000);
+  problem.CheckRange("--queue-compile-max", options.queue_compile_max, 1, 1'000'000);
+  problem.CheckRange("--queue-run-max", options.queue_run_max, 1, 1'000'000);
+  problem.CheckRange("--principal-max", options.evaluations_per_principal_max, 1, 1'000'000);
   problem.CheckRange("client_keys_max", options.client_keys_max, 1, 1'000'000);
   problem.CheckRange("workers_max", options.workers_max, 1, 100'000);
   problem.CheckRange("slots_max", options.slots_max, 1, 1'024);
   problem.CheckRange("builds_per_worker_max", options.builds_per_worker_max, 1, 1'024);
   problem.CheckRange("attempts_max", options.attempts_max, 1, 10);
   problem.CheckRange("reason_bytes_max", options.reason_bytes_max, 16, 4'096);
-  problem.CheckRange("heartbeat_interval_ms", options.heartbeat_interval.count(), 10, 60'000);
-  problem.CheckRange("deadline_margin_ms", options.deadline_margin.count(), 0, 600'000);
-  problem.CheckRange("lease_slack_ms", options.lease_slack.count(), 0, 3'600'000);
+  problem.CheckRange("--heartbeat-ms", options.heartbeat_interval.count(), 10, 60'000);
+  problem.CheckRange("--deadline-margin-ms", options.deadline_margin.count(), 0, 600'000);
+  problem.CheckRange("--lease-slack-ms", options.lease_slack.count(), 0, 3'600'000);
   problem.CheckRange("retry_delay_ms", options.retry_delay.count(), 0, 60'000);
   problem.CheckRange("retry_delay_max_ms", options.retry_delay_max.count(),
                      options.retry_delay.count(), 600'000);
   if (options.lease_timeout < 2 * options.heartbeat_interval)
-    problem.Add("lease_timeout_ms is less than twice heartbeat_interval_ms");
+    problem.Add("--lease-timeout-ms is less than twice --heartbeat-ms");
   if (options.worker_memory < options.lease_timeout)
-    problem.Add("worker_memory_ms is less than lease_timeout_ms");
+    problem.Add("--worker-memory-ms is less than --lease-timeout-ms");
   for (const std::string& gpu_class : options.gpu_classes) {
     if (gpu_class.empty())
-      problem.Add("gpu_classes has an empty name");
+      problem.Add("--gpu-class is empty");
   }
   return problem.Take();
 }

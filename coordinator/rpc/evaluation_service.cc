@@ -96,7 +96,8 @@ absl::StatusOr<v1::EvaluationRecord> EvaluationService::Find(
   const auto live = context_.board->Find(*id);
   if (live != nullptr)
     return *live;
-  const absl::StatusOr<EvaluationRow> row = context_.store->GetEvaluation(evaluation_id);
+  // The store knows ids as we write them, people may leave out zeros.
+  const absl::StatusOr<EvaluationRow> row = context_.store->GetEvaluation(ToText(*id));
   if (absl::IsNotFound(row.status()))
     return UnknownEvaluation(evaluation_id);
   RETURN_IF_ERROR(row.status());

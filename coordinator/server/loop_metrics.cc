@@ -62,7 +62,7 @@ LoopMetrics::LoopMetrics(prometheus::Registry* registry) {
   }
   auto& retries = prometheus::BuildCounter()
                       .Name("pike_coordinator_retries_total")
-                      .Help("Attempts that ended without a result.")
+                      .Help("Attempts that failed and were repeated.")
                       .Register(*registry);
   for (const RetryReason reason :
        {RetryReason::kWorkerLost, RetryReason::kLeaseNotHeld, RetryReason::kDeadlinePassed,

@@ -118,8 +118,8 @@ TEST_CASE("Limits: the defaults are valid and every problem is named", "[coordin
   options.gpu_classes = {""};
   CHECK(Problems(options) ==
         std::vector<std::string>{"attempts_max is 0, not in 1 to 10",
-                                 "lease_timeout_ms is less than twice heartbeat_interval_ms",
-                                 "gpu_classes has an empty name"});
+                                 "--lease-timeout-ms is less than twice --heartbeat-ms",
+                                 "--gpu-class is empty"});
   options = CoreOptions();
   options.worker_memory = Milliseconds(9'999);
   CHECK(Problems(options).size() == 1);
