@@ -14,7 +14,7 @@ constexpr int kUsageError = 2;
 
 void Declare(CLI::App* app, Options* options) {
   app->add_option("--service", options->service,
-                  "coordinator, e.g. unix:/run/pike.sock or 127.0.0.1:7000");
+                  "coordinator, e.g. unix:/run/pike.sock or 127.0.0.1:7300");
   app->add_option("--python", options->python, "interpreter with torch for candidates")->required();
   app->add_option("--slots", options->slots,
                   "candidates and builds at once (default: from cores and memory)");
@@ -61,7 +61,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   CLI::App app("Imports candidates and builds their extensions, without a GPU.");
   app.footer(
       "Example:\n  pike-compile-worker --service unix:/tmp/pike-0/pike.sock --python "
-      ".venv/bin/python");
+      ".venv/bin/python\n\nExit status: 0 stopped as asked, 1 failure, 2 wrong usage.");
   Declare(&app, &parsed.options);
   try {
     app.parse(argc, argv);

@@ -19,7 +19,7 @@ constexpr double kMemoryGibMax = 16;
 
 void Declare(CLI::App* app, Options* options) {
   app->add_option("--service", options->service,
-                  "coordinator, e.g. unix:/run/pike.sock or 127.0.0.1:7000");
+                  "coordinator, e.g. unix:/run/pike.sock or 127.0.0.1:7300");
   app->add_option("--python", options->python, "interpreter with torch for judge and runners")
       ->required();
   app->add_option("--devices", options->devices, "devices to evaluate on: cpu")
@@ -100,7 +100,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   CLI::App app("Checks candidates against their task and times both, on this machine's devices.");
   app.footer(
       "Example:\n  pike-gpu-worker --service unix:/tmp/pike-0/pike.sock --python "
-      ".venv/bin/python");
+      ".venv/bin/python\n\nExit status: 0 stopped as asked, 1 failure, 2 wrong usage.");
   Declare(&app, &parsed.options);
   try {
     app.parse(argc, argv);
