@@ -7,6 +7,7 @@
 
 #include "cli/client/service_client.h"
 #include "cli/python_finder.h"
+#include "cli/up/child_process.h"
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "common/build/toolchain.h"
@@ -61,6 +62,20 @@ void CheckSandbox(std::vector<Finding>* findings) {
     findings->push_back(Ok("sandbox", absl::StrJoin(capabilities.names, ", ")));
 }
 
+// What candidates import beside torch.
+void CheckPackages(const std::string& python, std::vector<Finding>* findings) {
+  for (const std::string package : {"numpy", "einops"}) {
+    const auto end = RunQuietly({python, "-s", "-c",
+                                 absl::StrCat("import importlib.util, sys; sys.exit(importlib.util."
+                                              "find_spec('",
+                                              package, "') is None)")});
+    const bool is_there = end.ok() && end->exit_status == 0 && end->signal == 0;
+    findings->push_back(is_there ? Ok(package, "in that Python")
+                                 : Optional(package, "candidates that import it end as load_error",
+                                            absl::StrCat(python, " -m pip install ", package)));
+  }
+}
+
 void CheckToolchain(const std::string& python_flag, std::vector<Finding>* findings) {
   const auto python = FindPython(python_flag);
   if (!python.ok()) {
@@ -97,8 +112,9 @@ void CheckToolchain(const std::string& python_flag, std::vector<Finding>* findin
       probed->can_build_cuda()
           ? Ok("nvcc", absl::StrCat(toolchain.nvcc_version, " in ", probed->paths.cuda_home))
           : Optional("nvcc", "candidates with CUDA extensions cannot be built",
-                     "pip install 'cuda-toolkit[nvcc,cccl,crt,nvvm]' into that Python, or set "
-                     "CUDA_HOME"));
+                     "pip install 'cuda-toolkit[nvcc,cccl,crt,nvvm]==13.0.2' into that Python, or "
+                     "set CUDA_HOME"));
+  CheckPackages(*python, findings);
 }
 
 void CheckService(const DoctorOptions& options, std::vector<Finding>* findings) {
