@@ -32,10 +32,12 @@ def find_service() -> str:
     folder = os.environ.get("PIKE_RUNTIME_DIR")
     if folder is None and "XDG_RUNTIME_DIR" in os.environ:
         folder = os.path.join(os.environ["XDG_RUNTIME_DIR"], "pike")
-    endpoint = pathlib.Path(folder or f"/tmp/pike-{os.geteuid()}", "endpoint")
-    if not endpoint.exists():
-        sys.exit(f"no service: {endpoint} is not there; start `pike up`, or set PIKE_SERVICE")
-    return endpoint.read_text().strip()
+    runtime = pathlib.Path(folder or f"/tmp/pike-{os.geteuid()}")
+    if (runtime / "endpoint").exists():
+        return (runtime / "endpoint").read_text().strip()
+    if (runtime / "pike.sock").exists():
+        return f"unix:{runtime}/pike.sock"
+    sys.exit(f"no service in {runtime}: start `pike up`, or set PIKE_SERVICE")
 
 
 def evaluate(channel: grpc.Channel, task: pathlib.Path, candidate: pathlib.Path, client_key: str):
@@ -81,7 +83,7 @@ def main() -> int:
     if record is None or record.stage != types_pb2.STAGE_ENDED:
         sys.exit("the service stayed away")
     verdict = record.verdict
-    print(types_pb2.VerdictKind.Name(verdict.kind), f"{verdict.measurement.speedup:.2f}x", verdict.reason)
+    print(types_pb2.VerdictKind.Name(verdict.kind), verdict.reason or f"{verdict.measurement.speedup:.2f}x")
     return 0 if verdict.kind == types_pb2.VERDICT_KIND_VALID else 1
 
 
