@@ -103,8 +103,9 @@ void AddDrainCommand(CLI::App* app, const GlobalOptions* globals, Action* action
       "drain", "Let workers finish what they have and end; they get nothing more");
   command->add_option("WORKER", *ids, "Worker ids, as `pike workers` shows them")->required();
   command->footer(
-      "Example:\n  pike drain gpu-myhost-1234-1a2b3c4d\n\nWhat runs a worker may start it again: `pike "
-      "up` does.\n\nExit codes: 0 done, 1 no such worker, 2 bad arguments, 3 not reachable.");
+      "Example:\n  pike drain gpu-myhost-1234-1a2b3c4d\n\n"
+      "What runs a worker may start it again, as `pike up` does.\n\n"
+      "Exit codes: 0 done, 1 no such worker, 2 bad arguments, 3 not reachable.");
   command->callback([=] { *action = [=] { return Drain(*ids, *globals); }; });
 }
 

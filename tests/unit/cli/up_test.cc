@@ -141,35 +141,6 @@ TEST_CASE("FindPython: a name is looked up, a path made absolute", "[cli]") {
              StartsWith("no program no-such-python: "));
 }
 
-TEST_CASE("ChildPlan: caches lie in the state folder unless told otherwise", "[cli]") {
-  UpSettings settings;
-  settings.state_dir = "/s";
-  settings.metrics_addresses = {"off", "off", "off"};
-  const auto has = [](const ChildPlan& plan, const std::string& argument) {
-    return std::find(plan.argv.begin(), plan.argv.end(), argument) != plan.argv.end();
-  };
-  const auto children = PlanChildren(settings);
-  CHECK(has(children[1], "/s/compile-worker"));
-  CHECK(has(children[2], "/s/gpu-worker"));
-  settings.cache_dir = "/c";
-  CHECK(has(PlanChildren(settings)[2], "/c/pike-gpu-worker"));
-}
-
-TEST_CASE("ChildPlan: all problems are told at once", "[cli]") {
-  const auto folder = TempFolder::Create("pike-up");
-  UpOptions options;
-  options.gpus = "nonsense";
-  options.store = folder->path();
-  options.listen = "0.0.0.0:1";
-  options.python = "/nowhere/python";
-  options.metrics_base_port = "x";
-  const auto settings = ResolveUpOptions(options, folder->path());
-  REQUIRE_FALSE(settings.ok());
-  CHECK_THAT(std::string(settings.status().message()),
-             Contains("--gpus nonsense") && Contains("\n0.0.0.0:1") &&
-                 Contains("\nno program /nowhere/python") && Contains("\n--metrics-base-port"));
-}
-
 TEST_CASE("ChildProcess: its end says how it ended", "[cli]") {
   CHECK(ProcessEnd{3, 0}.ToText() == "exit status 3");
   CHECK(ProcessEnd{0, SIGKILL}.ToText() == "signal 9 (KILL)");
