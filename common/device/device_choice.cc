@@ -22,7 +22,8 @@ Device OfGpu(const GpuInfo& gpu) {
 
 std::string ListText(const std::vector<GpuInfo>& gpus) {
   if (gpus.empty())
-    return "this machine has none that the driver shows; use cpu";
+    return "this machine has none that the driver shows; use --gpus none (of a worker: --devices "
+           "cpu)";
   std::vector<std::string> lines;
   for (size_t i = 0; i < gpus.size(); ++i)
     lines.push_back(absl::StrCat(i, " is ", gpus[i].name, " (", gpus[i].uuid, ")"));

@@ -130,7 +130,7 @@ TEST_CASE("ChildPlan: all problems are told at once", "[cli]") {
   const auto settings = ResolveUpOptions(options, folder->path());
   REQUIRE_FALSE(settings.ok());
   CHECK_THAT(std::string(settings.status().message()),
-             Contains("--gpus nonsense") && Contains("\n0.0.0.0:1") &&
+             Contains("no GPU 'nonsense'") && Contains("\n0.0.0.0:1") &&
                  Contains("\nno program /nowhere/python") && Contains("\n--metrics-base-port"));
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("ChooseDevices: by number, UUID, all, or the CPU") {
 }
 
 TEST_CASE("ChooseDevices: what cannot be is told in a line") {
-  CHECK(Problem("all", {}).find("use cpu") != std::string::npos);
+  CHECK(Problem("all", {}).find("use --gpus none") != std::string::npos);
   CHECK(Problem("3", kGpus).find("there are: 0 is NVIDIA H200") != std::string::npos);
   CHECK(Problem("GPU-a", kGpus).find("several") != std::string::npos);
   CHECK(Problem("all", kGpus).find("different classes") != std::string::npos);
