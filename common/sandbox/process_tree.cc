@@ -25,6 +25,7 @@ namespace pike::sandbox {
 namespace {
 
 // Processes may fork while they are being stopped.
+constexpr int kAffinityRounds = 10;
 constexpr int kStopRounds = 20;
 
 // Small files of /proc; nothing if the process is gone.
@@ -147,9 +148,20 @@ void KeepTreeOn(pid_t root, absl::Span<const int> cores) {
   CPU_ZERO(&set);
   for (const int core : cores)
     CPU_SET(static_cast<size_t>(core), &set);
-  for (const pid_t pid : ProcessTree(root)) {
-    for (const pid_t thread : NumbersIn(absl::StrCat("/proc/", pid, "/task")))
-      sched_setaffinity(thread, sizeof set, &set);
+  // One that was made while its parent was not there yet is found by the next look.
+  for (int look = 0; look < kAffinityRounds; ++look) {
+    bool is_settled = true;
+    for (const pid_t pid : ProcessTree(root)) {
+      for (const pid_t thread : NumbersIn(absl::StrCat("/proc/", pid, "/task"))) {
+        cpu_set_t now;
+        if (sched_getaffinity(thread, sizeof now, &now) != 0 || CPU_EQUAL(&now, &set))
+          continue;
+        is_settled = false;
+        sched_setaffinity(thread, sizeof set, &set);
+      }
+    }
+    if (is_settled)
+      return;
   }
 }
 

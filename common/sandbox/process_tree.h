@@ -19,7 +19,7 @@ bool StopDescendants(pid_t root);
 void ContinueDescendants(pid_t root);
 
 // Lets every thread of `root` and its descendants run on `cores` only. Threads that end meanwhile
-// do not matter; those that are made inherit it.
+// do not matter; those that are made inherit it, and it looks again until it finds no other.
 void KeepTreeOn(pid_t root, absl::Span<const int> cores);
 
 // Anonymous and shared memory that the processes hold, in RAM or swapped out. Pages that several

@@ -197,11 +197,11 @@ class LinearTest(unittest.TestCase):
         os.unlink(told)
         os.mkfifo(told)
         tell = f"open({told!r}, 'w').close()"
-        body = f"{tell}; time.sleep(4); {tell}; return y"
+        body = f"{tell}; time.sleep(9); {tell}; return y"
         candidate, reference = self.bench.start_runners(linear(body))
         try:
             fds = candidate.judge_end.fileno(), reference.judge_end.fileno()
-            self.bench.begin(*fds, first_call_timeout_ms=3000)
+            self.bench.begin(*fds, first_call_timeout_ms=8000)
             channel = self.bench.judge.channel
             channel.send({"type": "first_call"})
             open(told).close()
