@@ -21,6 +21,8 @@ namespace {
 constexpr size_t kProcFileBytesMax = size_t{4} << 20;
 // bubblewrap's monitor and init, which are in the cgroup too.
 constexpr int64_t kOwnProcesses = 2;
+// Who is killed at its limit may be this much below it: memory is charged in batches.
+constexpr int64_t kLimitSlackBytes = int64_t{8} << 20;
 
 // A cgroup of one sandbox, with whatever controllers its folder has.
 class Cgroup {
@@ -32,7 +34,9 @@ class Cgroup {
     return cgroup;
   }
   Cgroup(Cgroup&& other) noexcept
-      : parent_(std::exchange(other.parent_, nullptr)), folder_(std::move(other.folder_)) {}
+      : parent_(std::exchange(other.parent_, nullptr)),
+        folder_(std::move(other.folder_)),
+        memory_bytes_max_(other.memory_bytes_max_) {}
   Cgroup& operator=(Cgroup&&) = delete;
   ~Cgroup() {
     if (parent_ != nullptr)
@@ -54,18 +58,20 @@ class Cgroup {
   MemoryState Observe() const {
     const bool is_v2 = parent_->is_v2();
     const std::string counters = folder_ + (is_v2 ? "/memory.events" : "/memory.oom_control");
+    const std::optional<int64_t> peak =
+        ReadCgroupNumber(folder_ + (is_v2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
     MemoryState state = JudgeKills(
         ReadCgroupField(counters, "oom_kill"),
-        is_v2 ? ReadCgroupField(counters, "oom") : ReadCgroupNumber(folder_ + "/memory.failcnt"));
-    state.peak_bytes =
-        ReadCgroupNumber(folder_ + (is_v2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
+        is_v2 ? ReadCgroupField(counters, "oom") : LimitHitsByPeak(peak, memory_bytes_max_));
+    state.peak_bytes = peak;
     return state;
   }
 
  private:
   Cgroup(CgroupFolder* parent, std::string folder) : parent_(parent), folder_(std::move(folder)) {}
 
-  absl::Status SetLimits(const ResourceLimits& limits) const {
+  absl::Status SetLimits(const ResourceLimits& limits) {
+    memory_bytes_max_ = limits.memory_bytes_max;
     if (parent_->Has("pids"))
       RETURN_IF_ERROR(WriteCgroupFile(folder_ + "/pids.max",
                                       absl::StrCat(limits.processes_max + kOwnProcesses)));
@@ -91,6 +97,7 @@ class Cgroup {
 
   CgroupFolder* parent_;
   std::string folder_;
+  std::optional<int64_t> memory_bytes_max_;
 };
 
 // The limits that cgroups hold, and memory by watching where they do not.
@@ -225,6 +232,13 @@ std::vector<std::unique_ptr<CgroupFolder>> MakeFolders() {
 }
 
 }  // namespace
+
+std::optional<int64_t> LimitHitsByPeak(std::optional<int64_t> peak_bytes,
+                                       std::optional<int64_t> bytes_max) {
+  if (!peak_bytes.has_value())
+    return std::nullopt;
+  return bytes_max.has_value() && *peak_bytes >= *bytes_max - kLimitSlackBytes ? 1 : 0;
+}
 
 MemoryState JudgeKills(std::optional<int64_t> oom_kills, std::optional<int64_t> limit_hits) {
   const bool is_killed = oom_kills.value_or(0) > 0;

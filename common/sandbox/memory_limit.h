@@ -23,6 +23,9 @@ struct MemoryState {
 // Tells the two apart. The kernel counts every kill in `oom_kills`, whoever ran out of memory, and
 // in `limit_hits` how often the sandbox met its own limit; unknown counters speak for the limit.
 MemoryState JudgeKills(std::optional<int64_t> oom_kills, std::optional<int64_t> limit_hits);
+// `limit_hits` for cgroup v1, whose own counters of them stay at zero on recent kernels.
+std::optional<int64_t> LimitHitsByPeak(std::optional<int64_t> peak_bytes,
+                                       std::optional<int64_t> bytes_max);
 
 // The limits of one sandbox that span its processes: memory, their number, and standing still.
 // Destroying it removes what it made; its processes must be gone by then. Not thread-safe.

@@ -21,5 +21,14 @@ TEST_CASE("JudgeKills: no kill, no accusation; an old kernel speaks for the limi
   CHECK(JudgeKills(2, std::nullopt).is_limit_hit);
 }
 
+TEST_CASE("LimitHitsByPeak: at the limit but for a batch, or well below it", "[sandbox]") {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  CHECK(LimitHitsByPeak(200 * kMiB, 200 * kMiB) == 1);
+  CHECK(LimitHitsByPeak(198 * kMiB, 200 * kMiB) == 1);
+  CHECK(LimitHitsByPeak(100 * kMiB, 200 * kMiB) == 0);
+  CHECK(LimitHitsByPeak(100 * kMiB, std::nullopt) == 0);
+  CHECK(LimitHitsByPeak(std::nullopt, 200 * kMiB) == std::nullopt);
+}
+
 }  // namespace
 }  // namespace pike::sandbox
