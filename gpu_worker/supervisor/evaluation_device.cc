@@ -175,11 +175,14 @@ void Evaluation::PrepareInputs(uint32_t calls) {
           : static_cast<uint64_t>(context_.node->options().judge_memory_bytes_max);
   const uint64_t bytes_max =
       std::clamp(free_bytes / kStockPartOfFree, kStockBytesMin, kStockBytesMax);
+  // The judge looks at its limit between two inputs; each takes no longer than a call.
+  const milliseconds timeout =
+      kPrepareTimeout + kPrepareGrace + milliseconds(request_.policy.call_timeout_ms());
   const std::optional<nlohmann::json> answer = Ask({{"type", "prepare"},
                                                     {"calls", calls},
                                                     {"bytes_max", bytes_max},
                                                     {"ms_max", kPrepareTimeout.count()}},
-                                                   {}, kPrepareTimeout + kPrepareGrace);
+                                                   {}, timeout);
   if (answer && TextOf(*answer, "type") == "task_failed")
     SeeTaskFailed(*answer);
 }

@@ -36,8 +36,7 @@ std::vector<std::string> DeviceNodes(const device::Device& gpu) {
   std::vector<std::string> nodes;
   for (const std::string& path :
        {absl::StrCat("/dev/nvidia", gpu.minor), std::string("/dev/nvidiactl"),
-        std::string("/dev/nvidia-uvm"), std::string("/dev/nvidia-uvm-tools"),
-        std::string("/dev/nvidia-caps")}) {
+        std::string("/dev/nvidia-uvm"), std::string("/dev/nvidia-uvm-tools")}) {
     std::error_code error;
     if (std::filesystem::exists(path, error))
       nodes.push_back(path);
