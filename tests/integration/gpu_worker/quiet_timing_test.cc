@@ -251,5 +251,47 @@ TEST_CASE("Quiet timing: of twenty candidates at once none is timed in company")
   }
 }
 
+TEST_CASE("JIT pass: what a first runner compiled is there for the real one") {
+  DevicesFixture fixture;
+  const v1::LeaseResult result = fixture.Evaluate(R"(
+import os
+import torch
+
+class ModelNew(torch.nn.Module):  # a word that asks for the pass: torch.compile
+    def forward(self, x):
+        cache = os.environ["TRITON_CACHE_DIR"]
+        if os.path.exists(cache + "/kernel"):
+            print("found what was compiled", flush=True)
+        os.makedirs(cache, exist_ok=True)
+        open(cache + "/kernel", "w").close()
+        return torch.relu(x)
+)");
+  INFO(result.ShortDebugString());
+  REQUIRE(result.verdict().kind() == v1::VERDICT_KIND_VALID);
+  // At the real runner's first call, too; the second would find its own.
+  const std::string& out = result.verdict().evidence().stdout_tail().head();
+  const auto& intervals = result.times().intervals();
+  CHECK(std::count_if(intervals.begin(), intervals.end(), [](const v1::DeviceInterval& interval) {
+          return interval.operation() == "jit";
+        }) == 1);
+  const auto calls = static_cast<int>(result.verdict().correctness().calls_compared());
+  const std::vector<absl::string_view> lines = absl::StrSplit(out, '\n', absl::SkipEmpty());
+  CHECK(static_cast<int>(lines.size()) >= calls);
+}
+
+TEST_CASE("Memory: what runs out beside others is tried again alone") {
+  DevicesFixture fixture;
+  // Its judge stays on the device, idle.
+  CHECK(fixture.Evaluate(Candidate(0)).has_verdict());
+  const std::string greedy =
+      "import torch\nclass ModelNew(torch.nn.Module):\n"
+      "    def forward(self, x):\n        raise MemoryError('no room')\n";
+  const v1::LeaseResult result = fixture.Evaluate(greedy);
+  INFO(result.ShortDebugString());
+  CHECK(result.verdict().kind() == v1::VERDICT_KIND_OUT_OF_MEMORY);
+  REQUIRE(result.verdict().evidence().earlier_attempts_size() == 1);
+  CHECK(result.verdict().evidence().earlier_attempts(0).find("alone") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace pike::gpu
