@@ -54,7 +54,7 @@ def row_of(suite, record, expected):
     return {
         "suite": suite,
         "task": record.get("taskName", ""),
-        "candidate": record.get("candidateName", ""),
+        "candidate": "/".join(record.get("candidateName", "").split("/")[-2:]),
         "expected": expected or [],
         "verdict": verdict.get("kind", "none").removeprefix("VERDICT_KIND_").lower(),
         "speedup": measurement.get("speedup"),

@@ -166,6 +166,8 @@ class Run:
 
     def evaluate(self, suite, words, expected=None):
         """One `pike eval`; its records become rows as they come."""
+        if self.left_s() < 1:
+            return
         command = [self.pike_program, "eval", *words, "--json", *self.arguments.eval_option]
         with subprocess.Popen(command, env=self.env, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
@@ -277,6 +279,8 @@ def parse_arguments():
     parser.add_argument("--suite", action="append", nargs="+", default=[], metavar="WORD",
                         help="NAME TASKS CANDIDATES...: folders, or reference; repeatable")
     parser.add_argument("--without-gpu", action="store_true", help="leave out what needs a GPU")
+    parser.add_argument("--skip-without-gpu", action="store_true",
+                        help="end at once with status 77 on a machine without one")
     parser.add_argument("--parallel", type=int, default=8, help="pike eval at once in the examples")
     parser.add_argument("--budget", type=float, default=540, help="seconds for all, then it ends")
     parser.add_argument("--ready-timeout", type=float, default=240, help="seconds for pike up")
@@ -292,7 +296,11 @@ def parse_arguments():
 
 
 def main():
-    run = Run(parse_arguments())
+    arguments = parse_arguments()
+    if arguments.skip_without_gpu and not os.path.exists("/dev/nvidia0"):
+        print("no GPU here")
+        return 77
+    run = Run(arguments)
     try:
         run.note_facts()
         if run.start_service():
