@@ -25,7 +25,7 @@
 namespace pike::gpu {
 namespace {
 
-constexpr int kCandidates = 5;
+constexpr int kCandidates = 8;
 constexpr int kKinds = 5;  // of candidates
 constexpr char kDevices[] = "simulated:2";
 
