@@ -188,9 +188,6 @@ Decision DecideAsSeen(const Observation& seen) {
     case Event::kTaskFailed:
       return Task(absl::StrCat(Doing(seen.phase), ": ", ExceptionText(seen)));
     case Event::kJudgeStuck:
-      // While the task is opened nothing but its own code runs there.
-      if (seen.phase == Phase::kLoad)
-        return Task("its code did not come to an end when it was opened");
       return Infrastructure(absl::StrCat("the judge did not answer ", Doing(seen.phase)));
     case Event::kEnvironment:
       return Infrastructure(LastLine(seen.text));

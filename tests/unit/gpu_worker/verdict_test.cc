@@ -108,6 +108,8 @@ std::vector<Row> Table() {
       {"judge over its limit", Gone(kVerify, kJudge, 0, 9, true), VerdictKind::kInfra, Blame::kTask,
        false},
       {"judge stuck", Seen(Event::kJudgeStuck, kVerify, kJudge), VerdictKind::kInfra, infra, true},
+      {"judge stuck before the first call", Seen(Event::kJudgeStuck, kLoad, kJudge),
+       VerdictKind::kInfra, infra, true},
       {"load deadline", Seen(Event::kDeadline, kLoad, kCandidate), VerdictKind::kTimeout, candidate,
        false},
       {"call deadline", Seen(Event::kDeadline, kVerify, kCandidate), VerdictKind::kTimeout,
