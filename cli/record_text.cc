@@ -52,17 +52,31 @@ void AppendMeasurement(const v1::Measurement& measurement, std::string* out) {
                {"p95", Align::kRight},
                {"stddev", Align::kRight},
                {"judge's mean", Align::kRight},
+               {"returned", Align::kRight},
                {"calls", Align::kRight}});
   const auto add = [&table](absl::string_view side, const v1::LatencyStats& stats) {
     table.AddRow({absl::StrCat("  ", side), FormatMs(stats.mean_ms()), FormatMs(stats.median_ms()),
                   FormatMs(stats.min_ms()), FormatMs(stats.p95_ms()), FormatMs(stats.stddev_ms()),
-                  FormatMs(stats.judge_mean_ms()), absl::StrCat(stats.calls())});
+                  FormatMs(stats.judge_mean_ms()),
+                  stats.return_mean_ms() > 0 ? FormatMs(stats.return_mean_ms()) : "",
+                  absl::StrCat(stats.calls())});
   };
   add("candidate", measurement.candidate());
   add("reference", measurement.reference());
   AppendField("speedup",
               absl::StrCat(FormatSpeedup(measurement.speedup()), " (", measurement.clock(), ")"),
               out);
+  if (measurement.clock_tolerance_ms() > 0) {
+    AppendField("clocks",
+                absl::StrFormat("the judge's is %+.3g ms off its claims and a protocol of %.3g ms; "
+                                "tolerance %.2g ms, %s certified",
+                                measurement.clock_gap_ms(), measurement.protocol_ms(),
+                                measurement.clock_tolerance_ms(),
+                                measurement.speedup_certified() > 0
+                                    ? FormatSpeedup(measurement.speedup_certified())
+                                    : "nothing"),
+                out);
+  }
   out->append(table.Render());
 }
 

@@ -21,6 +21,12 @@ struct GpuInfo {
   bool is_persistent = false;  // the driver keeps it initialised while nobody uses it
 };
 
+// A process with a context on a GPU, as numbered in the driver's pid namespace.
+struct GpuProcess {
+  pid_t pid = 0;
+  std::optional<uint64_t> memory_bytes;
+};
+
 // What a GPU does now. What the driver does not tell is absent.
 struct GpuReading {
   std::optional<uint32_t> sm_clock_mhz;
@@ -31,8 +37,7 @@ struct GpuReading {
   std::optional<uint64_t> ecc_uncorrected;  // since the driver was loaded
   std::optional<uint64_t> memory_used_bytes;
   std::optional<uint64_t> memory_total_bytes;
-  // Processes with a context on it, as numbered in the driver's pid namespace.
-  std::optional<std::vector<pid_t>> processes;
+  std::optional<std::vector<GpuProcess>> processes;
 };
 
 // Looks at this machine's GPUs. Threads: any member from any thread.

@@ -27,6 +27,7 @@ constexpr int kEccUncorrected = 1;
 constexpr int kEccVolatile = 0;
 constexpr unsigned kNameBytes = 96;
 constexpr unsigned kProcessesMax = 256;
+constexpr unsigned long long kNotAvailable = ~0ULL;
 
 struct MemoryInfo {
   unsigned long long total;
@@ -153,7 +154,7 @@ class Nvml : public GpuMonitor {
     return value;
   }
 
-  std::optional<std::vector<pid_t>> Processes(Handle device) const {
+  std::optional<std::vector<GpuProcess>> Processes(Handle device) const {
     std::vector<ProcessInfo> infos(kProcessesMax);
     unsigned count = kProcessesMax;
     if (nvml_.processes == nullptr)
@@ -161,10 +162,14 @@ class Nvml : public GpuMonitor {
     const Result result = nvml_.processes(device, &count, infos.data());
     if (result != kSuccess && result != kInsufficientSize)
       return std::nullopt;
-    std::vector<pid_t> pids;
-    for (unsigned i = 0; i < count && i < kProcessesMax; ++i)
-      pids.push_back(static_cast<pid_t>(infos[i].pid));
-    return pids;
+    std::vector<GpuProcess> processes;
+    for (unsigned i = 0; i < count && i < kProcessesMax; ++i) {
+      GpuProcess process = {.pid = static_cast<pid_t>(infos[i].pid), .memory_bytes = {}};
+      if (infos[i].used_memory != kNotAvailable)
+        process.memory_bytes = infos[i].used_memory;
+      processes.push_back(process);
+    }
+    return processes;
   }
 
   void* const library_;

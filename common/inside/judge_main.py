@@ -50,7 +50,10 @@ class Judge:
             "verify": lambda request, fds: json.loads(native.verify(request["calls"])),
             "measure": lambda request, fds: json.loads(
                 native.measure(
-                    request["warmup_calls"], request["timed_calls_max"], request["timed_ms_max"]
+                    request["warmup_calls"],
+                    request["timed_calls_max"],
+                    request["timed_ms_max"],
+                    request.get("turns", False),
                 )
             ),
             "end": self._end,
@@ -89,6 +92,10 @@ class Judge:
             os.close(fd)
         return ORDERS.get(request.get("type"), ORDERS["abort"])
 
+    def ask_turn(self, side: str) -> None:
+        """Asks the supervisor to let this side run and to make the other stand still."""
+        self._channel.send({"type": "turn", "side": side})
+
     def _open_task(self, request: Dict[str, Any], fds: List[int]) -> Any:
         weight_seed = request["weight_seed"]
         failed = self._native.use_device(self._device, self._buffers)
@@ -120,6 +127,7 @@ class Judge:
                 loader.seed_all,
                 loader.describe_error,
                 self.read_control,
+                self.ask_turn,
                 self._channel.fileno(),
             )
         )

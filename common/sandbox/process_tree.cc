@@ -165,6 +165,14 @@ void KeepTreeOn(pid_t root, absl::Span<const int> cores) {
   }
 }
 
+void KeepFirstThreadsOn(pid_t root, int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(core), &set);
+  for (const pid_t pid : ProcessTree(root))
+    sched_setaffinity(pid, sizeof set, &set);
+}
+
 int64_t TreeMemoryBytes(const std::vector<pid_t>& pids, bool is_exact) {
   int64_t sum = 0;
   for (const pid_t pid : pids) {

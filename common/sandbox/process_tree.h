@@ -22,6 +22,10 @@ void ContinueDescendants(pid_t root);
 // do not matter; those that are made inherit it, and it looks again until it finds no other.
 void KeepTreeOn(pid_t root, absl::Span<const int> cores);
 
+// The same for the first thread of each only, and one core. Threads that these make from now on
+// inherit it.
+void KeepFirstThreadsOn(pid_t root, int core);
+
 // Anonymous and shared memory that the processes hold, in RAM or swapped out. Pages that several
 // share are counted for each, unless `is_exact` (slower: reads their page tables).
 int64_t TreeMemoryBytes(const std::vector<pid_t>& pids, bool is_exact);

@@ -123,6 +123,10 @@ void Sandbox::KeepOn(const std::vector<int>& cores) {
   KeepTreeOn(impl_->launched.monitor->pid(), cores);
 }
 
+void Sandbox::KeepFirstThreadsOn(int core) {
+  sandbox::KeepFirstThreadsOn(impl_->launched.monitor->pid(), core);
+}
+
 std::vector<pid_t> Sandbox::Processes() const {
   return ProcessTree(impl_->launched.init_pid);
 }

@@ -81,6 +81,8 @@ class Sandbox {
   void Thaw();
   // Keeps all of its threads, and those to come, on these cores.
   void KeepOn(const std::vector<int>& cores);
+  // Keeps the first thread of each of its processes on one core. What other threads may use stays.
+  void KeepFirstThreadsOn(int core);
 
   // Its processes as this host numbers them.
   std::vector<pid_t> Processes() const;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,13 +39,23 @@ struct ProcessFacts {
   uint64_t memory_peak_bytes = 0;  // 0: not known
 };
 
-// Raw timed calls of both sides, in nanoseconds. `claim` is the runner's clock, `wall` the judge's.
+// Raw timed calls of both sides, in nanoseconds. `claim` is the runner's clock, `wall` the judge's,
+// `return` the runner's until the call returned to the host (0 on the CPU).
 struct Samples {
   std::vector<double> candidate_claim_ns;
   std::vector<double> candidate_wall_ns;
   std::vector<double> reference_claim_ns;
   std::vector<double> reference_wall_ns;
+  std::vector<double> candidate_return_ns;
+  std::vector<double> reference_return_ns;
 };
+
+// Whether there are timed calls, and claim and wall of each side for each.
+inline bool IsComplete(const Samples& samples) {
+  const size_t calls = samples.candidate_claim_ns.size();
+  return calls > 0 && samples.candidate_wall_ns.size() == calls &&
+         samples.reference_claim_ns.size() == calls && samples.reference_wall_ns.size() == calls;
+}
 
 // The one thing that ended an evaluation.
 struct Observation {

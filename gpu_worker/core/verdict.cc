@@ -7,8 +7,11 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 
 #include "common/base/text.h"
+#include "gpu_worker/core/clocks.h"
+#include "gpu_worker/core/statistics.h"
 
 namespace pike::gpu {
 namespace {
@@ -81,15 +84,25 @@ Decision OfCandidateLoad(const Observation& seen) {
                                 ExceptionText(seen)));
 }
 
+// By how much the two clocks disagree.
+std::string GapText(const Samples& samples, const ClockCheck& clocks) {
+  const double claimed_ms = Summarize(samples.candidate_claim_ns).mean_ns / 1e6;
+  return absl::StrFormat(
+      "it claims %.4g ms a call, by the judge's clock it took %.4g ms (tolerance %.2g ms)",
+      claimed_ms, claimed_ms + clocks.gap_ns / 1e6, clocks.tolerance_ns / 1e6);
+}
+
 Decision OfSamples(const Observation& seen) {
   const Samples& samples = seen.samples;
-  const size_t calls = samples.candidate_claim_ns.size();
-  if (calls == 0 || samples.candidate_wall_ns.size() != calls ||
-      samples.reference_claim_ns.size() != calls || samples.reference_wall_ns.size() != calls)
+  if (!IsComplete(samples))
     return Infrastructure("the judge reported no complete samples");
   std::vector<std::string> complaints = FindImpossibleClaims(samples);
-  if (complaints.empty())
-    return {VerdictKind::kValid, Blame::kNone, false, "", {}};
+  if (complaints.empty()) {
+    const ClockCheck clocks = CheckClocks(samples);
+    if (clocks.AreAgreed())
+      return {VerdictKind::kValid, Blame::kNone, false, "", {}};
+    complaints.push_back(GapText(samples, clocks));
+  }
   Decision decision =
       Candidate(VerdictKind::kSuspect, absl::StrCat("a claimed time cannot be: ", complaints[0]));
   decision.suspicions = std::move(complaints);

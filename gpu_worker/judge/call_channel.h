@@ -18,7 +18,10 @@ enum class ControlOrder { kNone, kHold, kResume, kAbort };
 struct Control {
   int fd = -1;
   std::function<ControlOrder()> read;
-  bool is_held = false;  // between kHold and kResume
+  // Asks the supervisor to let "candidate" or "reference" run and to make the other stand still;
+  // its kResume says that it is done. Needed only by a measurement in turns.
+  std::function<void(const char* side)> ask_turn;
+  bool is_held = false;  // between kHold or a turn asked for, and kResume
 };
 
 enum class CallFault { kGone, kTimeout, kViolation, kAborted };

@@ -109,7 +109,8 @@ OperationResult Evaluation::Verify(uint32_t calls, Control& control) {
 
 OperationResult Evaluation::Measure(const MeasurePolicy& policy, Control& control) {
   OperationResult result;
-  CallPlan plan = {.timeout = policy_.call_timeout};
+  CallPlan plan = {.timeout = policy_.call_timeout, .has_turns = policy.has_turns};
+  turn_ = SideName::kNone;  // both run when an operation starts
   for (uint32_t i = 0; i < policy.warmup_calls; ++i) {
     if (!RunCall(plan, control, result))
       return result;
@@ -123,8 +124,10 @@ OperationResult Evaluation::Measure(const MeasurePolicy& policy, Control& contro
       return result;
     samples.candidate_claim_ns.push_back(candidate_.output().reply.claim_ns);
     samples.candidate_wall_ns.push_back(candidate_.output().wall_ns);
+    samples.candidate_return_ns.push_back(candidate_.output().reply.return_ns);
     samples.reference_claim_ns.push_back(reference_.output().reply.claim_ns);
     samples.reference_wall_ns.push_back(reference_.output().wall_ns);
+    samples.reference_return_ns.push_back(reference_.output().reply.return_ns);
     // By the judge's clock: a candidate must not decide how often it is measured.
     if (i + 1 >= kTimedCallsMin && (IsLongEnough(samples.candidate_wall_ns, policy.timed_max) ||
                                     IsLongEnough(samples.reference_wall_ns, policy.timed_max)))
@@ -157,9 +160,26 @@ bool Evaluation::RunCall(const CallPlan& plan, Control& control, OperationResult
                            .output_bytes_max = output_bytes_max_};
   const SideName first = plan.is_reference_first ? SideName::kReference : SideName::kCandidate;
   const SideName second = plan.is_reference_first ? SideName::kCandidate : SideName::kReference;
-  return CallRunner(Side(first), first, input, order, control, result) &&
+  return TakeTurn(first, plan, control, result) &&
+         CallRunner(Side(first), first, input, order, control, result) &&
+         TakeTurn(second, plan, control, result) &&
          CallRunner(Side(second), second, input, order, control, result) &&
          CompareOutputs(order.rng_seed, result);
+}
+
+bool Evaluation::TakeTurn(SideName side, const CallPlan& plan, Control& control,
+                          OperationResult& result) {
+  if (!plan.has_turns || side == turn_)
+    return true;
+  control.is_held = true;
+  control.ask_turn(side == SideName::kCandidate ? "candidate" : "reference");
+  const std::optional<ChannelFault> fault = CallChannel::AwaitResume(control);
+  if (fault) {
+    SetChannelFault(*fault, side, result);
+    return false;
+  }
+  turn_ = side;
+  return true;
 }
 
 bool Evaluation::CompareOutputs(uint64_t rng_seed, OperationResult& result) {

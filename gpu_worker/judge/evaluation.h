@@ -26,6 +26,8 @@ struct MeasurePolicy {
   uint32_t warmup_calls = 3;
   uint32_t timed_calls_max = 100;
   std::chrono::milliseconds timed_max{500};
+  // While one side's runner is called the other's stands still.
+  bool has_turns = false;
 };
 
 enum class Outcome {
@@ -41,12 +43,14 @@ enum class Outcome {
 
 enum class SideName { kNone, kCandidate, kReference };
 
-// Timed calls of both sides, in nanoseconds. All four have equal lengths.
+// Timed calls of both sides, in nanoseconds. All have equal lengths.
 struct Samples {
   std::vector<uint64_t> candidate_claim_ns;
   std::vector<uint64_t> candidate_wall_ns;
+  std::vector<uint64_t> candidate_return_ns;
   std::vector<uint64_t> reference_claim_ns;
   std::vector<uint64_t> reference_wall_ns;
+  std::vector<uint64_t> reference_return_ns;
 };
 
 // What evaluations of one task share.
@@ -92,10 +96,13 @@ class Evaluation {
   struct CallPlan {
     std::chrono::milliseconds timeout{};
     bool is_reference_first = false;
+    bool has_turns = false;
   };
 
   // One input through both runners and the judge's reference. False: `result` says why.
   bool RunCall(const CallPlan& plan, Control& control, OperationResult& result);
+  // Waits until the runner of `side` may run and the other stands still.
+  bool TakeTurn(SideName side, const CallPlan& plan, Control& control, OperationResult& result);
   bool CompareOutputs(uint64_t rng_seed, OperationResult& result);
   RunnerSide& Side(SideName side) { return side == SideName::kCandidate ? candidate_ : reference_; }
 
@@ -107,6 +114,7 @@ class Evaluation {
   OutputCheck candidate_check_;
   OutputCheck reference_check_;
   uint32_t call_ = 0;
+  SideName turn_ = SideName::kNone;  // in a measurement in turns: whose it is
 };
 
 // One call to a candidate without a reference and without a comparison, on an input of its own:

@@ -30,6 +30,7 @@ using std::chrono::milliseconds;
 struct Session {
   PythonRef describe_error;
   PythonRef read_control;
+  PythonRef ask_turn;
   Control control;
   std::unique_ptr<BenchDevice> device;
   std::unique_ptr<TaskSource> task;
@@ -73,6 +74,13 @@ ControlOrder ReadControl(PyObject* read_control) {
     return ControlOrder::kAbort;
   }
   return static_cast<ControlOrder>(number);
+}
+
+// A channel that is gone is noticed by the next read.
+void AskTurn(PyObject* ask_turn, const char* side) {
+  const PythonRef asked(PyObject_CallFunction(ask_turn, "s", side));
+  if (!asked)
+    PyErr_Clear();
 }
 
 // Whether the supervisor wants the operation in progress to end; waits for its word if asked to.
@@ -130,16 +138,20 @@ PyObject* OpenTask(PyObject* /*self*/, PyObject* arguments) {
   PyObject* seed_all = nullptr;
   PyObject* describe_error = nullptr;
   PyObject* read_control = nullptr;
+  PyObject* ask_turn = nullptr;
   int control_fd = -1;
-  if (PyArg_ParseTuple(arguments, "OOOOOi", &get_inputs, &make_reference, &seed_all,
-                       &describe_error, &read_control, &control_fd) == 0)
+  if (PyArg_ParseTuple(arguments, "OOOOOOi", &get_inputs, &make_reference, &seed_all,
+                       &describe_error, &read_control, &ask_turn, &control_fd) == 0)
     return nullptr;
   Session& session = TheSession();
   if (!session.device)
     return Refuse("no device is in use");
   session.describe_error = NewRef(describe_error);
   session.read_control = NewRef(read_control);
-  session.control = {control_fd, [read_control] { return ReadControl(read_control); }};
+  session.ask_turn = NewRef(ask_turn);
+  session.control = {.fd = control_fd,
+                     .read = [read_control] { return ReadControl(read_control); },
+                     .ask_turn = [ask_turn](const char* side) { AskTurn(ask_turn, side); }};
   session.evaluation.reset();
   session.task = MakePythonTask({.get_inputs = NewRef(get_inputs),
                                  .make_reference = NewRef(make_reference),
@@ -264,9 +276,11 @@ PyObject* Verify(PyObject* /*self*/, PyObject* arguments) {
 PyObject* Measure(PyObject* /*self*/, PyObject* arguments) {
   MeasurePolicy policy;
   long long timed_ms = 0;
-  if (PyArg_ParseTuple(arguments, "IIL", &policy.warmup_calls, &policy.timed_calls_max,
-                       &timed_ms) == 0)
+  int has_turns = 0;
+  if (PyArg_ParseTuple(arguments, "IILp", &policy.warmup_calls, &policy.timed_calls_max, &timed_ms,
+                       &has_turns) == 0)
     return nullptr;
+  policy.has_turns = has_turns != 0;
   policy.timed_max = milliseconds(timed_ms);
   return Run("measure", [&policy](Evaluation& evaluation, Control& control) {
     return evaluation.Measure(policy, control);
@@ -305,7 +319,8 @@ PyMethodDef methods[] = {
     {"use_device", UseDevice, METH_VARARGS,
      "(\"cpu\" or \"cuda\", \"\" or \"memfd\") -> a frame about what failed, or an empty text"},
     {"open_task", OpenTask, METH_VARARGS,
-     "(get_inputs, make_reference, seed_all, describe_error, read_control, control_fd) -> frame"},
+     "(get_inputs, make_reference, seed_all, describe_error, read_control, ask_turn, control_fd)"
+     " -> frame"},
     {"begin", Begin, METH_VARARGS,
      "(atol, rtol, first_call_ms, call_ms, candidate_fd, reference_fd) -> frame; owns the fds"},
     {"prepare", Prepare, METH_VARARGS, "(calls, bytes_max, ms_max) -> frame"},
@@ -314,7 +329,8 @@ PyMethodDef methods[] = {
     {"compare_both", CompareBoth, METH_VARARGS, "(expected, actual, atol, rtol), for tests"},
     {"first_call", FirstCall, METH_NOARGS, "() -> frame"},
     {"verify", Verify, METH_VARARGS, "(calls) -> frame"},
-    {"measure", Measure, METH_VARARGS, "(warmup_calls, timed_calls_max, timed_ms_max) -> frame"},
+    {"measure", Measure, METH_VARARGS,
+     "(warmup_calls, timed_calls_max, timed_ms_max, has_turns) -> frame"},
     {"end", End, METH_NOARGS, "() -> one line about what was unexpected, or an empty text"},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -69,6 +69,7 @@ struct CallRecord {
   uint64_t nonce;               // random per call; the reply repeats it
   uint64_t rng_seed;            // on kCall: for torch.manual_seed before the call; public
   uint64_t claim_ns;            // on kReply: the runner's own clock around the call
+  uint64_t return_ns;           // on kReply, with a GPU: until it returned to the host
   uint64_t input_buffer_bytes;  // on kCall: sizes of both buffers
   uint64_t output_buffer_bytes;
   CallStatus status;      // on kReply
@@ -91,6 +92,6 @@ struct CallRecord {
 
 static_assert(std::is_trivially_copyable_v<CallRecord>);
 static_assert(sizeof(TensorSpec) == 16 + 16 * kDimsMax);
-static_assert(sizeof(CallRecord) == 64 + kTextBytesMax + sizeof(TensorSpec) * kTensorsMax);
+static_assert(sizeof(CallRecord) == 72 + kTextBytesMax + sizeof(TensorSpec) * kTensorsMax);
 
 }  // namespace pike::gpu

@@ -47,6 +47,12 @@ class ReceivedFds {
   std::array<int, 2> fds_ = {-1, -1};
 };
 
+uint64_t NsSince(std::chrono::steady_clock::time_point start) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
+          .count());
+}
+
 class CallLoop {
  public:
   // `gpu` is null on device cpu.
@@ -155,9 +161,7 @@ class CallLoop {
     PythonRef returned(PyObject_CallObject(candidate_, arguments.tuple()));
     if (returned)
       outputs.Collect(returned.get());
-    const auto elapsed = std::chrono::steady_clock::now() - start;
-    reply_.claim_ns = static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
+    reply_.claim_ns = NsSince(start);
     return returned.release();
   }
 
@@ -169,9 +173,11 @@ class CallLoop {
       error = gpu_->StartClock();
     if (!error.empty())
       return SetGpuError(error), nullptr;
+    const auto start = std::chrono::steady_clock::now();
     PythonRef returned(PyObject_CallObject(candidate_, arguments.tuple()));
     if (returned)
       outputs.Collect(returned.get());
+    reply_.return_ns = NsSince(start);
     error = OffInterpreter([this] { return gpu_->StopClock(reply_.claim_ns); });
     if (!returned || error.empty())
       return returned.release();

@@ -8,6 +8,8 @@
 #include <absl/strings/str_cat.h>
 
 #include "common/base/errno_status.h"
+#include "gpu_worker/core/clocks.h"
+#include "gpu_worker/core/verdict.h"
 #include "gpu_worker/supervisor/json_frame.h"
 #include "gpu_worker/supervisor/judge_result.h"
 
@@ -22,9 +24,16 @@ constexpr milliseconds kPumpMax{1'000};
 // Timing waits this long for the start of a warm sandbox to end, and looks this often.
 constexpr milliseconds kStartTimeout{20'000};
 constexpr milliseconds kStartStep{20};
+constexpr int kMeasurementsMax = 3;
 
 milliseconds Ms(uint32_t value) {
   return milliseconds(value);
+}
+
+// Whether measuring again is of no use.
+bool HaveSpoken(const Samples& samples) {
+  return !IsComplete(samples) || !FindImpossibleClaims(samples).empty() ||
+         CheckClocks(samples).AreAgreed();
 }
 
 }  // namespace
@@ -44,8 +53,14 @@ EvaluationReport Evaluation::Run() {
     Prepare();
   if (!seen_)
     Verify();
-  if (!seen_)
+  // A host that is busy elsewhere can make the clocks disagree; a lie stays one.
+  for (int i = 0; i < kMeasurementsMax && !seen_; ++i) {
+    if (i > 0)
+      PrepareInputs(request_.policy.warmup_calls() + request_.policy.timed_calls_max());
     Measure();
+    if (!seen_ && HaveSpoken(report_.seen.samples))
+      break;
+  }
   if (!seen_)
     Finish();
   CleanUp();
@@ -100,6 +115,8 @@ void Evaluation::Measure() {
     Pump(MonoNow() + kStartStep);
   if (seen_)
     return;
+  for (RunnerLink* link : {candidate_.get(), reference_.get()})
+    link->KeepCallerOnOneCore();
   const MonoTime start = MonoNow();
   const double waited = report_.times.lock_wait_ms();
   on_stage_(v1::STAGE_MEASURE);
@@ -107,10 +124,12 @@ void Evaluation::Measure() {
           {{"type", "measure"},
            {"warmup_calls", policy.warmup_calls()},
            {"timed_calls_max", policy.timed_calls_max()},
-           {"timed_ms_max", policy.timed_ms_max()}},
+           {"timed_ms_max", policy.timed_ms_max()},
+           {"turns", true}},
           Ms(policy.call_timeout_ms()) * 3 * (policy.warmup_calls() + 1) +
               Ms(policy.timed_ms_max()) * 8 + kJudgeGrace);
-  report_.times.set_measure_ms(ToMs(MonoNow() - start) - (report_.times.lock_wait_ms() - waited));
+  report_.times.set_measure_ms(report_.times.measure_ms() + ToMs(MonoNow() - start) -
+                               (report_.times.lock_wait_ms() - waited));
 }
 
 void Evaluation::OpenBench() {
@@ -256,8 +275,9 @@ void Evaluation::Operate(Phase phase, const char* name, nlohmann::json request,
     return;
   }
   if (phase == Phase::kMeasure) {
-    ReadGpu(/*is_before=*/true);
-    Settle();
+    const uint64_t memory_floor_bytes = LookAtGpu(/*is_before=*/true);
+    if (!seen_)
+      Settle(memory_floor_bytes);
   }
   operation_->watchdog = PausableDeadline(MonoNow(), watchdog);
   answer_.reset();
@@ -265,8 +285,10 @@ void Evaluation::Operate(Phase phase, const char* name, nlohmann::json request,
     SeeJudge(Event::kProcessGone);
   while (!seen_ && !answer_)
     Pump(MonoNow() + kPumpMax);
-  if (phase == Phase::kMeasure)
-    ReadGpu(/*is_before=*/false);
+  if (phase == Phase::kMeasure) {
+    EndTurns();
+    LookAtGpu(/*is_before=*/false);
+  }
   DropLock(&*operation_);
   RecordLock(*operation_);
   operation_.reset();

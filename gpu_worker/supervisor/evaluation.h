@@ -112,8 +112,8 @@ class Evaluation {
   void Finish();
   // Makes inputs ahead, outside the lock. What it cannot make is made in the calls.
   void PrepareInputs(uint32_t calls);
-  // Waits in an operation until the device is at rest.
-  void Settle();
+  // Waits in an operation until the device is at rest and so much of its memory is free.
+  void Settle(uint64_t memory_floor_bytes);
 
   static absl::StatusOr<std::pair<UniqueFd, UniqueFd>> CallChannel();
   bool TakeRunner(Side side, const UniqueFd& call_channel, std::unique_ptr<RunnerLink>* link);
@@ -134,10 +134,17 @@ class Evaluation {
   bool TakeLock(Operation* operation);
   void DropLock(Operation* operation);
   bool BeginTiming(Operation* operation);
+  // Lets the runner of `side` run, makes the other stand still, and tells the judge.
+  void OnTurn(Side side);
+  // Lets both run.
+  void EndTurns();
   void RecordLock(const Operation& operation);
   void RecordInterval(const char* operation, MonoTime start);
-  // Into the evidence: the GPU before or after the timing.
-  void ReadGpu(bool is_before);
+  // Into the evidence: the GPU before or after the timing. Others' processes on it void it. Returns
+  // what must be free of its memory, 0 if not known.
+  uint64_t LookAtGpu(bool is_before);
+  // Nothing, and a device fault seen, if it cannot be read.
+  std::optional<device::GpuReading> ReadGpu();
   // Ends the evaluation with this, unless something ended it before.
   void See(Observation seen);
   void SeeEnvironment(Phase phase, const absl::Status& status);

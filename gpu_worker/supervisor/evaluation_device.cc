@@ -3,13 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
-#include <absl/strings/str_join.h>
 
 #include "common/sandbox/process_tree.h"
+#include "gpu_worker/supervisor/device_use.h"
 #include "gpu_worker/supervisor/evaluation.h"
 #include "gpu_worker/supervisor/json_frame.h"
 
@@ -31,7 +30,9 @@ constexpr uint64_t kStockBytesMin = uint64_t{64} << 20;
 constexpr uint64_t kStockBytesMax = uint64_t{8} << 30;
 constexpr uint64_t kStockPartOfFree = 8;
 constexpr uint32_t kTimedCallsMin = 10;
-constexpr size_t kForeignShownMax = 8;
+// For the driver to take a process that has ended off its list.
+constexpr milliseconds kForeignGrace{2'000};
+constexpr milliseconds kForeignStep{50};
 
 double MsOf(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
@@ -42,22 +43,9 @@ uint64_t NsOf(MonoTime time) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
 }
 
-// Whose processes the driver shows on the device.
-std::string ForeignText(const std::vector<pid_t>& shown) {
+DeviceUse UseOf(const device::GpuReading& reading) {
   const std::vector<pid_t> ours = sandbox::ProcessTree(::getpid());
-  const std::set<pid_t> known(ours.begin(), ours.end());
-  std::vector<pid_t> foreign;
-  for (const pid_t pid : shown) {
-    if (!known.contains(pid))
-      foreign.push_back(pid);
-  }
-  // Ours are there for sure: a list without them is another namespace's, or hidden.
-  if (foreign.size() == shown.size())
-    return "not visible here";
-  if (foreign.empty())
-    return "none";
-  foreign.resize(std::min(foreign.size(), kForeignShownMax));
-  return absl::StrJoin(foreign, ", ");
+  return FindDeviceUse(reading, {ours.begin(), ours.end()});
 }
 
 }  // namespace
@@ -136,6 +124,26 @@ void Evaluation::DropLock(Operation* operation) {
   operation->hold.reset();
 }
 
+void Evaluation::OnTurn(Side side) {
+  RunnerLink* const next = LinkOf(side);
+  RunnerLink* const other = LinkOf(side == Side::kReference ? Side::kCandidate : Side::kReference);
+  // One that has ended stands still; the judge sees its end when it is its turn.
+  const bool is_there = !other->sandbox()->Wait(MonoNow());
+  absl::Status status = is_there ? other->sandbox()->StartFreezing() : absl::OkStatus();
+  next->sandbox()->Thaw();
+  if (is_there && status.ok())
+    status = other->sandbox()->WaitFrozen(MonoNow() + kFreezeTimeout);
+  if (!status.ok())
+    SeeEnvironment(phase(), status);
+  else if (!bench_->Send({{"type", "resume"}}).ok())
+    SeeJudge(Event::kProcessGone);
+}
+
+void Evaluation::EndTurns() {
+  for (RunnerLink* link : {candidate_.get(), reference_.get()})
+    link->sandbox()->Thaw();
+}
+
 void Evaluation::RecordLock(const Operation& operation) {
   v1::LockTime* time = report_.times.add_locks();
   time->set_operation(operation.name);
@@ -187,12 +195,13 @@ void Evaluation::PrepareInputs(uint32_t calls) {
     SeeTaskFailed(*answer);
 }
 
-void Evaluation::Settle() {
+void Evaluation::Settle(uint64_t memory_floor_bytes) {
   if (!bench_->facts.has_device_frames)
     return;
-  const std::optional<nlohmann::json> answer =
-      Ask({{"type", "settle"}, {"timeout_ms", kSettleTimeout.count()}, {"memory_floor_bytes", 0}},
-          {}, kSettleTimeout + kSettleGrace);
+  const std::optional<nlohmann::json> answer = Ask({{"type", "settle"},
+                                                    {"timeout_ms", kSettleTimeout.count()},
+                                                    {"memory_floor_bytes", memory_floor_bytes}},
+                                                   {}, kSettleTimeout + kSettleGrace);
   if (!answer)
     return;
   if (TextOf(*answer, "type") == "task_failed") {
@@ -203,27 +212,48 @@ void Evaluation::Settle() {
   quietness->set_sentinel_us(NumberOf(*answer, "sentinel_us"));
   quietness->set_baseline_us(NumberOf(*answer, "baseline_us"));
   quietness->set_settle_ms(NumberOf(*answer, "elapsed_ms"));
+  quietness->set_memory_free_bytes(CountOf(*answer, "memory_free_bytes"));
+  quietness->set_memory_floor_bytes(memory_floor_bytes);
   if (FlagOf(*answer, "is_quiet"))
     return;
   Observation seen;
   seen.event = Event::kDeviceFault;
   seen.phase = Phase::kMeasure;
-  seen.text = absl::StrCat("it does not come to rest: a known piece of work takes ",
-                           quietness->sentinel_us(), " us instead of ", quietness->baseline_us());
+  seen.text =
+      quietness->memory_free_bytes() < memory_floor_bytes
+          ? absl::StrCat("memory of nobody is not back: ", quietness->memory_free_bytes(),
+                         " bytes are free instead of ", memory_floor_bytes)
+          : absl::StrCat("it does not come to rest: a known piece of work takes ",
+                         quietness->sentinel_us(), " us instead of ", quietness->baseline_us());
   See(std::move(seen));
 }
 
-void Evaluation::ReadGpu(bool is_before) {
+std::optional<device::GpuReading> Evaluation::ReadGpu() {
+  absl::StatusOr<device::GpuReading> reading = context_.monitor->Read(context_.device_id);
+  if (reading.ok())
+    return *std::move(reading);
+  Observation seen;
+  seen.event = Event::kDeviceFault;
+  seen.phase = phase();
+  seen.text = std::string(reading.status().message());
+  See(std::move(seen));
+  return std::nullopt;
+}
+
+uint64_t Evaluation::LookAtGpu(bool is_before) {
   if (context_.monitor == nullptr || !context_.node->is_cuda())
-    return;
-  const absl::StatusOr<device::GpuReading> reading = context_.monitor->Read(context_.device_id);
-  if (!reading.ok()) {
-    Observation seen;
-    seen.event = Event::kDeviceFault;
-    seen.phase = phase();
-    seen.text = std::string(reading.status().message());
-    See(std::move(seen));
-    return;
+    return 0;
+  std::optional<device::GpuReading> reading = ReadGpu();
+  if (!reading)
+    return 0;
+  DeviceUse use = UseOf(*reading);
+  const MonoTime grace_end = MonoNow() + kForeignGrace;
+  while (!use.foreign.empty() && !seen_ && MonoNow() < grace_end) {
+    Pump(MonoNow() + kForeignStep);
+    reading = ReadGpu();
+    if (!reading)
+      return 0;
+    use = UseOf(*reading);
   }
   v1::Evidence& evidence = report_.evidence;
   v1::GpuState* const state =
@@ -245,7 +275,15 @@ void Evaluation::ReadGpu(bool is_before) {
   if (reading->memory_total_bytes)
     state->set_memory_total_bytes(*reading->memory_total_bytes);
   if (reading->processes)
-    evidence.set_foreign_processes(ForeignText(*reading->processes));
+    evidence.set_foreign_processes(ForeignText(use));
+  if (!use.foreign.empty()) {
+    SeeEnvironment(phase(),
+                   absl::UnavailableError(absl::StrCat(
+                       "the GPU was not ours alone while it timed: process ", ForeignText(use),
+                       " uses it, too; end it, or leave this GPU out of "
+                       "--gpus")));
+  }
+  return use.memory_floor_bytes;
 }
 
 }  // namespace pike::gpu

@@ -7,7 +7,9 @@
 #include <absl/strings/str_cat.h>
 
 #include "common/base/text.h"
+#include "gpu_worker/core/clocks.h"
 #include "gpu_worker/core/statistics.h"
+#include "gpu_worker/core/verdict.h"
 #include "gpu_worker/supervisor/json_frame.h"
 
 namespace pike::gpu {
@@ -77,7 +79,7 @@ v1::OutputError OutputOf(const nlohmann::json& output) {
 }
 
 void FillStats(const std::vector<double>& claims, const std::vector<double>& walls,
-               v1::LatencyStats* stats) {
+               const std::vector<double>& returns, v1::LatencyStats* stats) {
   const LatencySummary summary = Summarize(claims);
   stats->set_calls(static_cast<uint32_t>(summary.calls));
   stats->set_mean_ms(summary.mean_ns / kNsPerMs);
@@ -86,6 +88,7 @@ void FillStats(const std::vector<double>& claims, const std::vector<double>& wal
   stats->set_p95_ms(summary.p95_ns / kNsPerMs);
   stats->set_stddev_ms(summary.stddev_ns / kNsPerMs);
   stats->set_judge_mean_ms(Summarize(walls).mean_ns / kNsPerMs);
+  stats->set_return_mean_ms(Summarize(returns).mean_ns / kNsPerMs);
 }
 
 }  // namespace
@@ -112,8 +115,10 @@ Observation ObservationOfResult(const nlohmann::json& result, Phase phase) {
   const nlohmann::json& samples = MemberOf(result, "samples");
   seen.samples.candidate_claim_ns = SamplesOf(samples, "candidate_claim_ns");
   seen.samples.candidate_wall_ns = SamplesOf(samples, "candidate_wall_ns");
+  seen.samples.candidate_return_ns = SamplesOf(samples, "candidate_return_ns");
   seen.samples.reference_claim_ns = SamplesOf(samples, "reference_claim_ns");
   seen.samples.reference_wall_ns = SamplesOf(samples, "reference_wall_ns");
+  seen.samples.reference_return_ns = SamplesOf(samples, "reference_return_ns");
   return seen;
 }
 
@@ -137,11 +142,23 @@ v1::Correctness CorrectnessOfResult(const nlohmann::json& result) {
 
 v1::Measurement MeasurementOf(const Samples& samples, bool is_cuda) {
   v1::Measurement measurement;
-  FillStats(samples.candidate_claim_ns, samples.candidate_wall_ns, measurement.mutable_candidate());
-  FillStats(samples.reference_claim_ns, samples.reference_wall_ns, measurement.mutable_reference());
+  FillStats(samples.candidate_claim_ns, samples.candidate_wall_ns, samples.candidate_return_ns,
+            measurement.mutable_candidate());
+  FillStats(samples.reference_claim_ns, samples.reference_wall_ns, samples.reference_return_ns,
+            measurement.mutable_reference());
   if (measurement.candidate().mean_ms() > 0)
     measurement.set_speedup(measurement.reference().mean_ms() / measurement.candidate().mean_ms());
   measurement.set_clock(is_cuda ? "cuda_events" : "steady_clock");
+  if (!FindImpossibleClaims(samples).empty())
+    return measurement;
+  const ClockCheck clocks = CheckClocks(samples);
+  measurement.set_protocol_ms(clocks.protocol_ns / kNsPerMs);
+  measurement.set_clock_gap_ms(clocks.gap_ns / kNsPerMs);
+  measurement.set_clock_tolerance_ms(clocks.tolerance_ns / kNsPerMs);
+  if (clocks.AreAgreed() && measurement.candidate().mean_ms() > 0)
+    measurement.set_speedup_certified(
+        measurement.reference().mean_ms() /
+        (measurement.candidate().mean_ms() + measurement.clock_tolerance_ms()));
   return measurement;
 }
 

@@ -95,6 +95,12 @@ class Node {
     if (!options_.reserved_cores.empty())
       sandbox->KeepOn(options_.reserved_cores);
   }
+  // Moves the thread that makes its calls to one core, the same for all. Where the host sets the
+  // pace, cores differ by far more than programs do: docs/adr/0013.
+  void KeepCallerOnOneCore(sandbox::Sandbox* sandbox) const {
+    if (is_cuda() && !options_.reserved_cores.empty())
+      sandbox->KeepFirstThreadsOn(options_.reserved_cores.front());
+  }
 
  private:
   enum class Role { kRunner, kJudge };

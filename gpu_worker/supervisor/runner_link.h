@@ -54,6 +54,7 @@ class RunnerLink {
   // From here on it may use the device as part of `party`. Waits while somebody else times.
   void Join(QuietGate::PartyId party) { member_.Join(party); }
   void KeepOnReservedCores() { node_->KeepOnReserved(warm_.sandbox.get()); }
+  void KeepCallerOnOneCore() { node_->KeepCallerOnOneCore(warm_.sandbox.get()); }
   sandbox::Sandbox* sandbox() const { return warm_.sandbox.get(); }
 
   // Hands the files in and says go; `call_channel` is the runner's end towards the judge.

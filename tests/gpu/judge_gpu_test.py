@@ -94,6 +94,8 @@ class LinearTest(GpuCase):
             torch.cuda._sleep(40_000_000)
         return y""")
         self.assertGreater(min(result["samples"]["candidate_claim_ns"]), 10_000_000)
+        self.assertLess(min(result["samples"]["candidate_return_ns"]), 5_000_000)
+        self.assertGreater(min(result["samples"]["candidate_return_ns"]), 1_000)
 
     def test_a_context_that_is_left_behind(self):
         self.check_done("""

@@ -5,7 +5,8 @@ import os
 
 TEXT_MAX = 2000
 REASON_MAX = 160
-COLUMNS = ("suite", "task", "candidate", "expected", "verdict", "speedup", "ref_ms", "cand_ms",
+LAUNCH_BOUND = 0.9  # of the latency, until the call returned to the host
+COLUMNS = ("suite", "task", "candidate", "expected", "verdict", "speedup", "ref_ms", "cand_ms", "bound",
            "queue_s", "compile_s", "build_s", "prepare_s", "verify_s", "measure_s", "total_s",
            "lock_s", "reason")
 
@@ -61,6 +62,7 @@ def row_of(suite, record, expected):
         "ref_ms": measurement.get("reference", {}).get("meanMs"),
         "cand_ms": measurement.get("candidate", {}).get("meanMs"),
         "clock": measurement.get("clock", ""),
+        "bound": bound_of(measurement.get("reference", {})),
         "queue_s": seconds["queuedCompile"] + seconds["queuedRun"],
         "compile_s": seconds["compile"],
         "build_s": sum(build.get("buildMs", 0) for build in verdict.get("builds", [])) / 1000,
@@ -74,6 +76,13 @@ def row_of(suite, record, expected):
         "gpu_class": verdict.get("evidence", {}).get("gpuClass", ""),
         "reason": verdict.get("reason", "").replace("\n", " ")[:REASON_MAX],
     }
+
+
+def bound_of(latency):
+    """Whether the host or the GPU sets the pace of a program; empty if not known."""
+    if not latency.get("meanMs") or not latency.get("returnMeanMs"):
+        return ""
+    return "launch" if latency["returnMeanMs"] >= LAUNCH_BOUND * latency["meanMs"] else "GPU"
 
 
 def missing_row(suite, words, expected):

@@ -157,7 +157,7 @@ class LinearTest(unittest.TestCase):
         judge_fds = f"/proc/{self.bench.judge.pid}/fd"
         before = os.listdir(judge_fds)
         with_fds = "b'x'); socket.send_fds(s, [b'x'], [0, 1, 2]"
-        for message in ("b''", "b'x'", "bytes(17472)", "bytes(100000)", with_fds):
+        for message in ("b''", "b'x'", "bytes(17480)", "bytes(100000)", with_fds):
             result = self.evaluate(send.replace("{message}", message))[-2]
             self.assertEqual((result["outcome"], result["side"]), ("violation", "candidate"), result)
         self.assertEqual(len(os.listdir(judge_fds)), len(before))
@@ -193,20 +193,21 @@ class LinearTest(unittest.TestCase):
 
     def test_held_time_is_not_charged_and_abort_ends(self):
         # A candidate that tells when it has begun, and when it has slept longer than it may.
-        told = self.bench.write("told", "")
-        os.unlink(told)
-        os.mkfifo(told)
-        tell = f"open({told!r}, 'w').close()"
-        body = f"{tell}; time.sleep(9); {tell}; return y"
+        pipes = [self.bench.write(name, "") for name in ("begun", "slept")]
+        for pipe in pipes:
+            os.unlink(pipe)
+            os.mkfifo(pipe)
+        begun, slept = (f"open({pipe!r}, 'w').close()" for pipe in pipes)
+        body = f"{begun}; time.sleep(9); {slept}; return y"
         candidate, reference = self.bench.start_runners(linear(body))
         try:
             fds = candidate.judge_end.fileno(), reference.judge_end.fileno()
             self.bench.begin(*fds, first_call_timeout_ms=8000)
             channel = self.bench.judge.channel
             channel.send({"type": "first_call"})
-            open(told).close()
+            open(pipes[0]).close()
             channel.send({"type": "hold"})
-            open(told).close()
+            open(pipes[1]).close()
             channel.send({"type": "resume"})
             self.assertEqual(channel.recv()[0]["outcome"], "done")
             channel.send({"type": "verify", "calls": 50})
@@ -232,15 +233,15 @@ class CallContentsTest(unittest.TestCase):
             bench.begin(judges.fileno(), judges.fileno())
             bench.judge.channel.send({"type": "first_call"})
             record, ancillary, _, _ = ours.recvmsg(1 << 16, socket.CMSG_SPACE(16))
-            magic, kind, nonce, seed, claim, inputs, outputs, status, flags, tensors, text = (
-                struct.unpack_from("<IIQQQQQIIII", record)
+            magic, kind, nonce, seed, claim, returned, inputs, outputs, status, flags, tensors, text = (
+                struct.unpack_from("<IIQQQQQQIIII", record)
             )
-            self.assertEqual((len(record), magic, kind), (17472, 0x4B495031, 1))
-            self.assertEqual((claim, status, flags, tensors), (0, 0, 1, 1))
+            self.assertEqual((len(record), magic, kind), (17480, 0x4B495031, 1))
+            self.assertEqual((claim, returned, status, flags, tensors), (0, 0, 0, 1, 1))
             self.assertNotEqual(nonce, seed)
-            self.assertEqual(record[64 : 64 + text], b"(TF4000000000000000)")
-            used = 64 + text, 64 + 4096 + 208
-            self.assertFalse(any(record[used[0] : 64 + 4096]) or any(record[used[1] :]))
+            self.assertEqual(record[72 : 72 + text], b"(TF4000000000000000)")
+            used = 72 + text, 72 + 4096 + 208
+            self.assertFalse(any(record[used[0] : 72 + 4096]) or any(record[used[1] :]))
             fds = array.array("i", ancillary[0][2])
             self.assertEqual(len(fds), 2)
             self.assertEqual([os.fstat(fd).st_size for fd in fds], [inputs, outputs])

@@ -76,13 +76,18 @@ TEST_CASE("Sandbox: a frozen tree stands still, goes on, and can be killed") {
 TEST_CASE("Sandbox: its threads stay on the cores they are given") {
   SandboxFixture f;
   const std::unique_ptr<Sandbox> sandbox = f.Start(SandboxFixture::Shell("sleep 1000"));
-  sandbox->KeepOn({0});
-  for (const pid_t pid : sandbox->Processes()) {
-    cpu_set_t set;
-    REQUIRE(sched_getaffinity(pid, sizeof set, &set) == 0);
-    CHECK(CPU_COUNT(&set) == 1);
-    CHECK(CPU_ISSET(0, &set));
-  }
+  const auto check_cores = [&sandbox](int count) {
+    for (const pid_t pid : sandbox->Processes()) {
+      cpu_set_t set;
+      REQUIRE(sched_getaffinity(pid, sizeof set, &set) == 0);
+      CHECK(CPU_COUNT(&set) == count);
+      CHECK(CPU_ISSET(0, &set));
+    }
+  };
+  sandbox->KeepOn({0, 1});
+  check_cores(2);
+  sandbox->KeepFirstThreadsOn(0);
+  check_cores(1);
 }
 
 }  // namespace

@@ -61,9 +61,18 @@ Observation OverLimit(Event event, Phase phase, Side side) {
   return seen;
 }
 
+// The reference's protocol takes 1 ms.
 Observation Done(std::vector<double> claims, std::vector<double> walls) {
   Observation seen = Seen(Event::kDone, Phase::kFinish, Side::kNone);
-  seen.samples = {claims, walls, walls, walls};
+  std::vector<double> reference_claims = walls;
+  for (double& claim : reference_claims)
+    claim -= 1e6;
+  seen.samples = {.candidate_claim_ns = std::move(claims),
+                  .candidate_wall_ns = walls,
+                  .reference_claim_ns = std::move(reference_claims),
+                  .reference_wall_ns = walls,
+                  .candidate_return_ns = {},
+                  .reference_return_ns = {}};
   return seen;
 }
 
@@ -138,6 +147,8 @@ std::vector<Row> Table() {
       {"cancelled", Seen(Event::kCancelled, kVerify, kNone), VerdictKind::kCancelled, Blame::kNone,
        false},
       {"good", Done({1e6, 2e6}, {2e6, 3e6}), VerdictKind::kValid, Blame::kNone, false},
+      {"claims that the judge's clock denies", Done({1e5, 1e5}, {2e6, 3e6}), VerdictKind::kSuspect,
+       candidate, false},
       {"claim above the wall", Done({1e6, 4e6}, {2e6, 3e6}), VerdictKind::kSuspect, candidate,
        false},
       {"claim of nothing", Done({0, 1e6}, {2e6, 3e6}), VerdictKind::kSuspect, candidate, false},

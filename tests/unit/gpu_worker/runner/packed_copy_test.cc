@@ -61,11 +61,11 @@ TEST_CASE("FindPackedBytes: impossible sizes are refused") {
 }
 
 TEST_CASE("CallRecord: fields lie where the other side reads them") {
-  CHECK(sizeof(CallRecord) == 17472);
+  CHECK(sizeof(CallRecord) == 17480);
   CHECK(offsetof(CallRecord, nonce) == 8);
-  CHECK(offsetof(CallRecord, status) == 48);
-  CHECK(offsetof(CallRecord, text) == 64);
-  CHECK(offsetof(CallRecord, tensors) == 64 + kTextBytesMax);
+  CHECK(offsetof(CallRecord, status) == 56);
+  CHECK(offsetof(CallRecord, text) == 72);
+  CHECK(offsetof(CallRecord, tensors) == 72 + kTextBytesMax);
 }
 
 }  // namespace
