@@ -267,27 +267,33 @@ class Run:
         self.progress.close()
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+def common_parser(description, budget):
+    """The options of everything here that runs a service."""
+    parser = argparse.ArgumentParser(description=description.split("\n", maxsplit=1)[0])
     parser.add_argument("--pike", required=True, help="folder of the programs, bin/ of the bundle")
     parser.add_argument("--out", required=True, help="folder for tables and logs")
     parser.add_argument("--python", default="", help="Python with PyTorch (default: as pike up)")
     parser.add_argument("--examples", default=os.path.join(ROOT, "examples"),
                         help="folder with tasks/ and candidates/; empty: none")
-    parser.add_argument("--hostile", default=os.path.join(ROOT, "tests/integration/hostile"),
-                        help="folder with task.py and candidates; empty: none")
-    parser.add_argument("--suite", action="append", nargs="+", default=[], metavar="WORD",
-                        help="NAME TASKS CANDIDATES...: folders, or reference; repeatable")
     parser.add_argument("--without-gpu", action="store_true", help="leave out what needs a GPU")
     parser.add_argument("--skip-without-gpu", action="store_true",
                         help="end at once with status 77 on a machine without one")
-    parser.add_argument("--parallel", type=int, default=8, help="pike eval at once in the examples")
-    parser.add_argument("--budget", type=float, default=540, help="seconds for all, then it ends")
+    parser.add_argument("--budget", type=float, default=budget, help="seconds for all, then it ends")
     parser.add_argument("--ready-timeout", type=float, default=240, help="seconds for pike up")
     parser.add_argument("--up-option", action="append", default=[], metavar="WORD",
                         help="for pike up, as in --up-option=--gpus=all; repeatable")
     parser.add_argument("--eval-option", action="append", default=[], metavar="WORD",
                         help="for each pike eval, as in --eval-option=--atol=1e-2; repeatable")
+    return parser
+
+
+def parse_arguments():
+    parser = common_parser(__doc__, budget=540)
+    parser.add_argument("--hostile", default=os.path.join(ROOT, "tests/integration/hostile"),
+                        help="folder with task.py and candidates; empty: none")
+    parser.add_argument("--suite", action="append", nargs="+", default=[], metavar="WORD",
+                        help="NAME TASKS CANDIDATES...: folders, or reference; repeatable")
+    parser.add_argument("--parallel", type=int, default=8, help="pike eval at once in the examples")
     arguments = parser.parse_args()
     for words in arguments.suite:
         if len(words) < 3:
@@ -295,9 +301,13 @@ def parse_arguments():
     return arguments
 
 
+def has_gpu():
+    return os.path.exists("/dev/nvidia0")
+
+
 def main():
     arguments = parse_arguments()
-    if arguments.skip_without_gpu and not os.path.exists("/dev/nvidia0"):
+    if arguments.skip_without_gpu and not has_gpu():
         print("no GPU here")
         return 77
     run = Run(arguments)

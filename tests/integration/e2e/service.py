@@ -4,7 +4,6 @@ Nothing here waits for time: every wait is for a line of output, a process' end 
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import selectors
@@ -14,59 +13,13 @@ import subprocess
 import tempfile
 import time
 
+from processes import become_subreaper, descendants
+
 BIN = os.environ["PIKE_BIN_DIR"]
 PYTHON = os.environ["PIKE_PYTHON"]
 PIKE = os.path.join(BIN, "pike")
 # One for all tests: judge and runner are compiled once.
 CACHE = os.path.join(os.path.dirname(os.path.abspath(BIN)), "test-cache")
-
-_PR_SET_CHILD_SUBREAPER = 36
-
-
-def become_subreaper():
-    """Makes orphans of our descendants our children, so that none can hide from `descendants`."""
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
-
-
-def _stat(pid):
-    """(parent pid, state, name) of a process, or None if it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as f:
-            text = f.read().decode(errors="replace")
-    except OSError:
-        return None
-    name = text[text.index("(") + 1 : text.rindex(")")]
-    state, parent = text[text.rindex(")") + 2 :].split()[:2]
-    return int(parent), state, name
-
-
-def _cmdline(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return f.read().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def descendants(root):
-    """All live processes below `root` as {pid: (name, command line)}; zombies do not count."""
-    table = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            stat = _stat(int(entry))
-            if stat is not None:
-                table[int(entry)] = stat
-    children = {}
-    for pid, (parent, _, _) in table.items():
-        children.setdefault(parent, []).append(pid)
-    found, queue = {}, list(children.get(root, []))
-    while queue:
-        pid = queue.pop()
-        queue.extend(children.get(pid, []))
-        if table[pid][1] != "Z":
-            found[pid] = (table[pid][2], _cmdline(pid))
-    return found
 
 
 class Lines:
