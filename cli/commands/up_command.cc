@@ -73,6 +73,8 @@ ExitCode Run(const UpOptions& options, const GlobalOptions& globals) {
     PrintError(lock.status().message());
     return ExitCode::kFailure;
   }
+  // Before the GPUs are listed: the driver's library starts threads.
+  SignalInbox signals;
   const auto settings = ResolveUpOptions(options, *runtime_dir);
   if (!settings.ok()) {
     for (const absl::string_view problem : absl::StrSplit(settings.status().message(), '\n'))
@@ -93,7 +95,7 @@ ExitCode Run(const UpOptions& options, const GlobalOptions& globals) {
     idle_limits->grace = std::chrono::seconds(options.idle_grace_s);
   }
   std::cout << "starting pike in " << *runtime_dir << std::endl;
-  const ExitCode code = UpSupervisor(*settings, idle_limits).Run();
+  const ExitCode code = UpSupervisor(*settings, idle_limits, &signals).Run();
   RemoveFile(*runtime_dir + "/endpoint");
   return code;
 }

@@ -52,8 +52,9 @@ std::string ExamplesDir() {
 }  // namespace
 
 UpSupervisor::UpSupervisor(const UpSettings& settings,
-                           std::optional<IdlePolicy::Limits> idle_limits)
+                           std::optional<IdlePolicy::Limits> idle_limits, SignalInbox* signals)
     : settings_(settings),
+      signals_(signals),
       client_(settings.target, kCallTimeout),
       started_at_(MonoNow()),
       next_check_(started_at_),
@@ -70,7 +71,7 @@ UpSupervisor::UpSupervisor(const UpSettings& settings,
 
 ExitCode UpSupervisor::Run() {
   while (phase_ != Phase::kDone) {
-    for (const int signal_number : signals_.Wait(kPollEvery))
+    for (const int signal_number : signals_->Wait(kPollEvery))
       OnSignal(signal_number);
     const MonoTime now = MonoNow();
     ReapChildren(now);

@@ -22,8 +22,9 @@ namespace pike::cli {
 // main one: the children's lives are tied to it.
 class UpSupervisor {
  public:
-  // `idle_limits` set: end once nothing is left to do.
-  UpSupervisor(const UpSettings& settings, std::optional<IdlePolicy::Limits> idle_limits);
+  // `idle_limits` set: end once nothing is left to do. `signals` must outlive this.
+  UpSupervisor(const UpSettings& settings, std::optional<IdlePolicy::Limits> idle_limits,
+               SignalInbox* signals);
 
   // Blocks until everything has stopped.
   ExitCode Run();
@@ -55,7 +56,7 @@ class UpSupervisor {
 
   const UpSettings settings_;
   std::optional<IdlePolicy> idle_;
-  SignalInbox signals_;
+  SignalInbox* const signals_;
   ServiceClient client_;
   std::vector<Child> children_;  // the coordinator first
   Phase phase_ = Phase::kStarting;
