@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <set>
 #include <vector>
 
 #include "common/base/check.h"
@@ -11,44 +13,82 @@ namespace pike::gpu {
 namespace {
 
 constexpr double kTolerance = 0.02;
-constexpr double kSigmas = 3;
-constexpr size_t kCallsPerOutlier = 100;
+constexpr size_t kCallsPerHiccup = 100;
+constexpr size_t kCallsWithHiccups = 20;
 
-// wall - claim of each call, sorted.
 std::vector<double> GapsOf(const std::vector<double>& walls, const std::vector<double>& claims) {
   std::vector<double> gaps;
   for (size_t i = 0; i < walls.size(); ++i)
     gaps.push_back(walls[i] - claims[i]);
-  std::sort(gaps.begin(), gaps.end());
   return gaps;
 }
 
-LatencySummary SummarizeWithoutOutliers(std::vector<double> sorted) {
-  const size_t outliers = (sorted.size() + kCallsPerOutlier - 1) / kCallsPerOutlier;
-  if (sorted.size() > outliers + 1)
-    sorted.resize(sorted.size() - outliers);
-  return Summarize(sorted);
+// Three standard errors for many calls. For few, the deviation is itself uncertain: Student's t at
+// the same level (one-sided 0.00135), by 3 exp(3.7 / degrees of freedom), which is at most 15 %
+// above it.
+double SigmasOf(size_t calls) {
+  return 3 * std::exp(3.7 / static_cast<double>(std::max<size_t>(calls, 2) - 1));
+}
+
+// Places of the `count` largest values.
+std::vector<size_t> LargestOf(const std::vector<double>& values, size_t count) {
+  std::vector<size_t> places(values.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  std::sort(places.begin(), places.end(),
+            [&values](size_t a, size_t b) { return values[a] > values[b]; });
+  places.resize(count);
+  return places;
+}
+
+std::vector<double> Without(const std::vector<double>& values, const std::set<size_t>& places) {
+  std::vector<double> rest;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!places.contains(i))
+      rest.push_back(values[i]);
+  }
+  return rest;
 }
 
 }  // namespace
 
 ClockCheck CheckClocks(const Samples& samples) {
   PIKE_CHECK(IsComplete(samples));
-  const std::vector<double> reference =
-      GapsOf(samples.reference_wall_ns, samples.reference_claim_ns);
-  const LatencySummary reference_gaps = SummarizeWithoutOutliers(reference);
-  const LatencySummary candidate_gaps =
-      SummarizeWithoutOutliers(GapsOf(samples.candidate_wall_ns, samples.candidate_claim_ns));
+  std::vector<double> gaps = GapsOf(samples.reference_wall_ns, samples.reference_claim_ns);
+  const LatencySummary reference = Summarize(gaps);
+  const LatencySummary candidate =
+      Summarize(GapsOf(samples.candidate_wall_ns, samples.candidate_claim_ns));
+  std::sort(gaps.begin(), gaps.end());
   ClockCheck check;
-  check.protocol_ns = Quantile(reference, 0.5);
-  check.gap_ns = candidate_gaps.mean_ns - reference_gaps.mean_ns;
+  check.protocol_ns = Quantile(gaps, 0.5);
+  check.gap_ns = candidate.mean_ns - reference.mean_ns;
   // Of the difference of two means, both as uncertain as the reference's.
   const double error_ns =
-      reference_gaps.stddev_ns * std::sqrt(2.0 / static_cast<double>(reference_gaps.calls));
+      reference.stddev_ns * std::sqrt(2.0 / static_cast<double>(reference.calls));
   const double seen_ns =
       Summarize(samples.candidate_claim_ns).mean_ns + std::max(check.gap_ns, 0.0);
-  check.tolerance_ns = std::max(kTolerance * seen_ns, kSigmas * error_ns);
+  check.tolerance_ns = std::max(kTolerance * seen_ns, SigmasOf(reference.calls) * error_ns);
   return check;
+}
+
+Samples WithoutHiccups(const Samples& samples) {
+  PIKE_CHECK(IsComplete(samples));
+  const size_t calls = samples.candidate_claim_ns.size();
+  if (calls < kCallsWithHiccups)
+    return samples;
+  const size_t count = (calls + kCallsPerHiccup - 1) / kCallsPerHiccup;
+  std::set<size_t> places;
+  for (const std::vector<double>& gaps :
+       {GapsOf(samples.candidate_wall_ns, samples.candidate_claim_ns),
+        GapsOf(samples.reference_wall_ns, samples.reference_claim_ns)}) {
+    for (const size_t place : LargestOf(gaps, count))
+      places.insert(place);
+  }
+  return {.candidate_claim_ns = Without(samples.candidate_claim_ns, places),
+          .candidate_wall_ns = Without(samples.candidate_wall_ns, places),
+          .reference_claim_ns = Without(samples.reference_claim_ns, places),
+          .reference_wall_ns = Without(samples.reference_wall_ns, places),
+          .candidate_return_ns = Without(samples.candidate_return_ns, places),
+          .reference_return_ns = Without(samples.reference_return_ns, places)};
 }
 
 }  // namespace pike::gpu

@@ -98,10 +98,11 @@ Decision OfSamples(const Observation& seen) {
     return Infrastructure("the judge reported no complete samples");
   std::vector<std::string> complaints = FindImpossibleClaims(samples);
   if (complaints.empty()) {
-    const ClockCheck clocks = CheckClocks(samples);
+    const Samples rest = WithoutHiccups(samples);
+    const ClockCheck clocks = CheckClocks(rest);
     if (clocks.AreAgreed())
       return {VerdictKind::kValid, Blame::kNone, false, "", {}};
-    complaints.push_back(GapText(samples, clocks));
+    complaints.push_back(GapText(rest, clocks));
   }
   Decision decision =
       Candidate(VerdictKind::kSuspect, absl::StrCat("a claimed time cannot be: ", complaints[0]));

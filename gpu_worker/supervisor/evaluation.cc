@@ -33,7 +33,7 @@ milliseconds Ms(uint32_t value) {
 // Whether measuring again is of no use.
 bool HaveSpoken(const Samples& samples) {
   return !IsComplete(samples) || !FindImpossibleClaims(samples).empty() ||
-         CheckClocks(samples).AreAgreed();
+         CheckClocks(WithoutHiccups(samples)).AreAgreed();
 }
 
 }  // namespace

@@ -140,8 +140,10 @@ v1::Correctness CorrectnessOfResult(const nlohmann::json& result) {
   return correctness;
 }
 
-v1::Measurement MeasurementOf(const Samples& samples, bool is_cuda) {
+v1::Measurement MeasurementOf(const Samples& all, bool is_cuda) {
   v1::Measurement measurement;
+  const bool is_possible = FindImpossibleClaims(all).empty();
+  const Samples samples = is_possible ? WithoutHiccups(all) : all;
   FillStats(samples.candidate_claim_ns, samples.candidate_wall_ns, samples.candidate_return_ns,
             measurement.mutable_candidate());
   FillStats(samples.reference_claim_ns, samples.reference_wall_ns, samples.reference_return_ns,
@@ -149,7 +151,7 @@ v1::Measurement MeasurementOf(const Samples& samples, bool is_cuda) {
   if (measurement.candidate().mean_ms() > 0)
     measurement.set_speedup(measurement.reference().mean_ms() / measurement.candidate().mean_ms());
   measurement.set_clock(is_cuda ? "cuda_events" : "steady_clock");
-  if (!FindImpossibleClaims(samples).empty())
+  if (!is_possible)
     return measurement;
   const ClockCheck clocks = CheckClocks(samples);
   measurement.set_protocol_ms(clocks.protocol_ns / kNsPerMs);

@@ -15,6 +15,6 @@ Observation ObservationOfResult(const nlohmann::json& result, Phase phase);
 v1::Correctness CorrectnessOfResult(const nlohmann::json& result);
 
 // Statistics of the samples.
-v1::Measurement MeasurementOf(const Samples& samples, bool is_cuda);
+v1::Measurement MeasurementOf(const Samples& all, bool is_cuda);
 
 }  // namespace pike::gpu
