@@ -64,9 +64,8 @@ ExitCode Run(bool is_json, const GlobalOptions& globals) {
     table.AddRow({WorkerKindName(worker.kind()), WorkerStateName(worker.state()),
                   absl::StrCat(worker.leases(), "/", worker.slots()), DevicesText(worker),
                   EscapeLine(worker.toolchain().torch_version()),
-                  EscapeLine(worker.toolchain().nvcc_version()),
-                  SandboxText(worker), FormatDuration(silence),
-                  EscapeLine(worker.worker_id())});
+                  EscapeLine(worker.toolchain().nvcc_version()), SandboxText(worker),
+                  FormatDuration(silence), EscapeLine(worker.worker_id())});
   }
   Console console;
   console.PrintResult(workers->workers().empty() ? "no workers\n" : table.Render());

@@ -24,9 +24,9 @@ absl::Status RequireAllLayers(const Capabilities& capabilities) {
   RETURN_IF_ERROR(FirstFatal(capabilities));
   if (capabilities.missing.empty())
     return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("--require-sandbox: this machine lacks ", absl::StrJoin(capabilities.missing, ", "),
-                   " (`pike doctor` says how to get it; without the flag pike runs with less)"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--require-sandbox: this machine lacks ", absl::StrJoin(capabilities.missing, ", "),
+      " (`pike doctor` says how to get it; without the flag pike runs with less)"));
 }
 
 Capabilities DetectCapabilities(const HostOptions& options) {

@@ -31,8 +31,8 @@ struct Capabilities {
   bool is_usable() const;  // no fatal problem
 };
 
-// FailedPrecondition that names the layers that are missing, if there are any: for workers that shall
-// not run without one.
+// FailedPrecondition that names the layers that are missing, if there are any: for workers that
+// shall not run without one.
 absl::Status RequireAllLayers(const Capabilities& capabilities);
 
 // Looks at this machine and tries a sandbox. Takes some 20 ms; never fails.

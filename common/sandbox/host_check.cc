@@ -22,14 +22,15 @@ namespace {
 
 constexpr std::chrono::seconds kTryTimeout(10);
 constexpr char kBwrap[] = "bwrap";
-// Inheritable, permitted, effective, ambient. The bounding set means nothing without new privileges.
+// Inheritable, permitted, effective, ambient. The bounding set means nothing without new
+// privileges.
 constexpr int kCapabilitySets = 4;
 constexpr char kLookScript[] =
     "cat /proc/self/status; for n in pid mnt net ipc uts user; do echo ns $n $(readlink "
     "/proc/self/ns/$n); done";
-const std::map<std::string, std::string> kNamespaceLayers = {
-    {"pid", "pidns"}, {"mnt", "mountns"}, {"net", "netns"},
-    {"ipc", "ipcns"}, {"uts", "utsns"},   {"user", "userns"}};
+const std::map<std::string, std::string> kNamespaceLayers = {{"pid", "pidns"}, {"mnt", "mountns"},
+                                                             {"net", "netns"}, {"ipc", "ipcns"},
+                                                             {"uts", "utsns"}, {"user", "userns"}};
 
 // Value of a kernel setting; nothing if this kernel does not have it.
 std::optional<int64_t> Setting(const std::string& name) {
@@ -154,9 +155,8 @@ std::vector<std::string> LayersSeen(absl::string_view seen, const Namespaces& ow
 
 std::vector<std::string> MissingLayers(const Capabilities& capabilities) {
   std::vector<std::string> missing;
-  for (const char* layer :
-       {"pidns", "mountns", "netns", "ipcns", "utsns", "seccomp", "no-new-privs", "no-capabilities",
-        "cgroup-memory", "cgroup-freezer"}) {
+  for (const char* layer : {"pidns", "mountns", "netns", "ipcns", "utsns", "seccomp",
+                            "no-new-privs", "no-capabilities", "cgroup-memory", "cgroup-freezer"}) {
     if (!capabilities.Has(layer))
       missing.emplace_back(layer);
   }
@@ -196,17 +196,21 @@ std::vector<Problem> Shortcomings(const std::vector<std::string>& missing) {
                     .fix = "use bubblewrap >= 0.8 as it is packaged, on a kernel >= 5.10"};
     if (layer == "cgroup-memory") {
       problem.what =
-          "no writable memory cgroup: the memory of candidates is watched instead, so a fast one can "
+          "no writable memory cgroup: the memory of candidates is watched instead, so a fast one "
+          "can "
           "pass its limit for some milliseconds";
       problem.fix = "systemd-run --user --scope -p Delegate=yes pike up (or run as root)";
     } else if (layer == "cgroup-freezer") {
       problem.what =
-          "no writable cgroup of version 2: processes are stopped by signals while the other side is "
+          "no writable cgroup of version 2: processes are stopped by signals while the other side "
+          "is "
           "timed";
-      problem.fix = "mount cgroup2 writable (in a container: --cgroupns=private and a host with v2)";
+      problem.fix =
+          "mount cgroup2 writable (in a container: --cgroupns=private and a host with v2)";
     } else if (layer == "seccomp") {
       problem.what = "no system call filter: the whole kernel is within reach of candidates";
-      problem.fix = "a kernel with CONFIG_SECCOMP_FILTER, and a container runtime that passes it on";
+      problem.fix =
+          "a kernel with CONFIG_SECCOMP_FILTER, and a container runtime that passes it on";
     }
     problems.push_back(std::move(problem));
   }

@@ -134,8 +134,8 @@ absl::Status DenyArguments(scmp_filter_ctx context) {
     RETURN_IF_ERROR(DenyByArgument(context, EPERM, SCMP_SYS(clone),
                                    scmp_arg_cmp{0, SCMP_CMP_MASKED_EQ, flag, flag}));
   for (const int call : {SCMP_SYS(socket), SCMP_SYS(socketpair)})
-    RETURN_IF_ERROR(DenyByArgument(context, EAFNOSUPPORT, call,
-                                   scmp_arg_cmp{0, SCMP_CMP_NE, AF_UNIX, 0}));
+    RETURN_IF_ERROR(
+        DenyByArgument(context, EAFNOSUPPORT, call, scmp_arg_cmp{0, SCMP_CMP_NE, AF_UNIX, 0}));
   for (const uint64_t request : {uint64_t{TIOCSTI}, uint64_t{TIOCLINUX}})
     RETURN_IF_ERROR(DenyByArgument(context, EPERM, SCMP_SYS(ioctl),
                                    scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, kIntBits, request}));
@@ -170,8 +170,7 @@ absl::StatusOr<std::string> MakeSeccompFilter() {
   RETURN_IF_ERROR(Check(
       seccomp_attr_set(context.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS)), "badarch"));
   // A binary tree: the default, a chain, costs each call a comparison per rule.
-  RETURN_IF_ERROR(
-      Check(seccomp_attr_set(context.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2), "optimize"));
+  RETURN_IF_ERROR(Check(seccomp_attr_set(context.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2), "optimize"));
   RETURN_IF_ERROR(DenyCalls(context.get()));
   RETURN_IF_ERROR(DenyArguments(context.get()));
   return Compile(context.get());

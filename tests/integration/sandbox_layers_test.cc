@@ -55,22 +55,19 @@ SandboxSpec TorchSpec(const std::string& script) {
 TEST_CASE("Sandbox filter: refused calls are refused in a real sandbox") {
   SandboxFixture f;
   const Exit exit = f.Run(Calls(absl::StrCat(
-      "print('ptrace', call(", SYS_ptrace, ", 0, 0, 0, 0))\n",
-      "print('vm_readv', call(", SYS_process_vm_readv, ", os.getpid(), 0, 0, 0, 0, 0))\n",
-      "print('vm_writev', call(", SYS_process_vm_writev, ", os.getpid(), 0, 0, 0, 0, 0))\n",
-      "print('getfd', call(", SYS_pidfd_getfd, ", os.pidfd_open(os.getpid()), 0, 0))\n",
-      "print('keyctl', call(", SYS_keyctl, ", 0, -2, 1))\n",
-      "print('add_key', call(", SYS_add_key, ", b'user', b'k', b'v', 1, -2))\n",
-      "print('perf', call(", SYS_perf_event_open, ", 0, 0, -1, -1, 0))\n",
-      "print('uffd', call(", SYS_userfaultfd, ", 1))\n",
-      "print('unshare', call(", SYS_unshare, ", 0x10000000))\n",
-      "print('setns', call(", SYS_setns, ", null, 0))\n",
-      "print('clone', call(", SYS_clone, ", 0x10000000 | 17, 0, 0, 0, 0))\n",
+      "print('ptrace', call(", SYS_ptrace, ", 0, 0, 0, 0))\n", "print('vm_readv', call(",
+      SYS_process_vm_readv, ", os.getpid(), 0, 0, 0, 0, 0))\n", "print('vm_writev', call(",
+      SYS_process_vm_writev, ", os.getpid(), 0, 0, 0, 0, 0))\n", "print('getfd', call(",
+      SYS_pidfd_getfd, ", os.pidfd_open(os.getpid()), 0, 0))\n", "print('keyctl', call(",
+      SYS_keyctl, ", 0, -2, 1))\n", "print('add_key', call(", SYS_add_key,
+      ", b'user', b'k', b'v', 1, -2))\n", "print('perf', call(", SYS_perf_event_open,
+      ", 0, 0, -1, -1, 0))\n", "print('uffd', call(", SYS_userfaultfd, ", 1))\n",
+      "print('unshare', call(", SYS_unshare, ", 0x10000000))\n", "print('setns', call(", SYS_setns,
+      ", null, 0))\n", "print('clone', call(", SYS_clone, ", 0x10000000 | 17, 0, 0, 0, 0))\n",
       "print('kcmp', call(", SYS_kcmp, ", os.getpid(), os.getpid(), 0, 0, 1))\n",
-      "print('ioctl', call(", SYS_ioctl, ", null, 0x5412, b'x'))\n",
-      "print('ioctl', call(", SYS_ioctl, ", null, 0x5412 | 1 << 40, b'x'))\n",
-      "print('clone3', call(", SYS_clone3, ", page, 0))\n",
-      "print('io_uring', call(", SYS_io_uring_setup, ", 0, page))\n")));
+      "print('ioctl', call(", SYS_ioctl, ", null, 0x5412, b'x'))\n", "print('ioctl', call(",
+      SYS_ioctl, ", null, 0x5412 | 1 << 40, b'x'))\n", "print('clone3', call(", SYS_clone3,
+      ", page, 0))\n", "print('io_uring', call(", SYS_io_uring_setup, ", 0, page))\n")));
   INFO(f.err);
   CHECK(exit.is_success());
   CHECK(f.out ==
@@ -81,12 +78,12 @@ TEST_CASE("Sandbox filter: refused calls are refused in a real sandbox") {
 
 TEST_CASE("Sandbox filter: there are Unix sockets and no others") {
   SandboxFixture f;
-  const Exit exit = f.Run(
-      f.Python("import errno, socket\n"
-               "socket.socketpair(); socket.socket(socket.AF_UNIX).close()\n"
-               "for family in (2, 10, 16, 17, 38, 40):\n"
-               "  try: socket.socket(family, socket.SOCK_STREAM); print(family, 'made')\n"
-               "  except OSError as e: print(family, errno.errorcode[e.errno])\n"));
+  const Exit exit =
+      f.Run(f.Python("import errno, socket\n"
+                     "socket.socketpair(); socket.socket(socket.AF_UNIX).close()\n"
+                     "for family in (2, 10, 16, 17, 38, 40):\n"
+                     "  try: socket.socket(family, socket.SOCK_STREAM); print(family, 'made')\n"
+                     "  except OSError as e: print(family, errno.errorcode[e.errno])\n"));
   INFO(f.err);
   CHECK(exit.is_success());
   CHECK(f.out ==
@@ -97,19 +94,21 @@ TEST_CASE("Sandbox filter: there are Unix sockets and no others") {
 TEST_CASE("Sandbox filter: the kernel stands behind it too, without capabilities") {
   SandboxFixture f;
   CHECK(f.Run(Calls(absl::StrCat("print(call(", SYS_mount, ", 0, b'/tmp', b'tmpfs', 0, 0))\n",
-                                 "print(call(", SYS_sethostname, ", b'x', 1))\n",
-                                 "print(call(", SYS_chroot, ", b'/tmp'))\n",
-                                 "print(call(", SYS_setresuid, ", 0, 0, 0))\n")))
+                                 "print(call(", SYS_sethostname, ", b'x', 1))\n", "print(call(",
+                                 SYS_chroot, ", b'/tmp'))\n", "print(call(", SYS_setresuid,
+                                 ", 0, 0, 0))\n")))
             .is_success());
   CHECK(f.out.find("done") == std::string::npos);
   // Other processes' /proc folders: nothing but our own tree is there.
-  CHECK(f.Run(f.Python("import os\n"
-                       "print(sorted(int(p) for p in os.listdir('/proc') if p.isdigit())[-1] < 20)\n"
-                       "for path in ('/proc/1/mem', '/proc/sysrq-trigger', '/proc/sys/kernel/core_pattern',\n"
-                       "             '/proc/sys/vm/drop_caches'):\n"
-                       "  try: open(path, 'r+b', buffering=0).write(b'x'); print(path, 'written')\n"
-                       "  except OSError: pass\n"))
-            .is_success());
+  CHECK(
+      f.Run(f.Python("import os\n"
+                     "print(sorted(int(p) for p in os.listdir('/proc') if p.isdigit())[-1] < 20)\n"
+                     "for path in ('/proc/1/mem', '/proc/sysrq-trigger', "
+                     "'/proc/sys/kernel/core_pattern',\n"
+                     "             '/proc/sys/vm/drop_caches'):\n"
+                     "  try: open(path, 'r+b', buffering=0).write(b'x'); print(path, 'written')\n"
+                     "  except OSError: pass\n"))
+          .is_success());
   CHECK(f.out == "True\n");
 }
 
@@ -133,13 +132,13 @@ TEST_CASE("Sandbox filter: threads, processes, pipes and a compiler work") {
                 "    return (await child.communicate(b'piped'))[0]\n"
                 "  print(asyncio.run(echo()))\n"
                 "  open('/tmp/a.c', 'w').write('int twice(int x) { return 2 * x; }')\n"
-                "  subprocess.run(['gcc', '-shared', '-fPIC', '-o', '/tmp/a.so', '/tmp/a.c'], check=True)\n"
+                "  subprocess.run(['gcc', '-shared', '-fPIC', '-o', '/tmp/a.so', '/tmp/a.c'], "
+                "check=True)\n"
                 "  print(ctypes.CDLL('/tmp/a.so').twice(21))\n"}};
   const Exit exit = f.Run(spec);
   INFO(f.err);
   CHECK(exit.is_success());
-  CHECK(f.out ==
-        "True\nfork [1, 4, 9]\nspawn [1, 4, 9]\nforkserver [1, 4, 9]\nb'piped'\n42\n");
+  CHECK(f.out == "True\nfork [1, 4, 9]\nspawn [1, 4, 9]\nforkserver [1, 4, 9]\nb'piped'\n42\n");
 }
 
 TEST_CASE("Sandbox filter: PyTorch with worker processes and shared tensors works") {
@@ -164,7 +163,8 @@ TEST_CASE("Capabilities: each layer is seen from inside, and the rest is missing
     CHECK(found.Has(layer));
   }
   CHECK(found.Has("uid") == f.is_root());
-  CHECK(found.Has("cgroup-memory") != absl::StrContains(absl::StrJoin(found.missing, ","), "memory"));
+  CHECK(found.Has("cgroup-memory") !=
+        absl::StrContains(absl::StrJoin(found.missing, ","), "memory"));
   CHECK(found.problems.size() == found.missing.size());
 }
 
@@ -178,7 +178,8 @@ TEST_CASE("Capabilities: who requires all layers is told which is missing") {
 }
 
 TEST_CASE("LayersSeen: what is as outside, or has rights, is no layer") {
-  const Namespaces own = {{"pid", "pid:[1]"}, {"net", "net:[2]"}, {"user", "user:[3]"}, {"uts", ""}};
+  const Namespaces own = {
+      {"pid", "pid:[1]"}, {"net", "net:[2]"}, {"user", "user:[3]"}, {"uts", ""}};
   const std::string seen =
       "Name:\tsh\nUid:\t0\t0\t0\t0\nCapInh:\t0000\nCapPrm:\t0001\nCapEff:\t0000\nCapBnd:\t00ff\n"
       "CapAmb:\t0000\nNoNewPrivs:\t0\nSeccomp:\t0\nSeccomp_filters:\t2\n"

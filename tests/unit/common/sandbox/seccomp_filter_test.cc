@@ -35,7 +35,8 @@ uint32_t Refused(int error) {
   return SECCOMP_RET_ERRNO | static_cast<uint32_t>(error);
 }
 
-// The instructions that a filter of system calls may hold, without those that libseccomp never uses.
+// The instructions that a filter of system calls may hold, without those that libseccomp never
+// uses.
 class Machine {
  public:
   explicit Machine(const std::string& filter) : program_(filter.size() / sizeof(sock_filter)) {
@@ -101,12 +102,34 @@ class Filter {
 
 TEST_CASE("SeccompFilter: refuses what it names, with an error and never a kill") {
   const Filter answer;
-  for (const long number :
-       {SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_pidfd_getfd, SYS_keyctl,
-        SYS_add_key, SYS_bpf, SYS_perf_event_open, SYS_userfaultfd, SYS_unshare, SYS_setns,
-        SYS_mount, SYS_umount2, SYS_pivot_root, SYS_fsopen, SYS_open_tree, SYS_move_mount,
-        SYS_open_by_handle_at, SYS_quotactl, SYS_settimeofday, SYS_clock_settime, SYS_adjtimex,
-        SYS_kexec_load, SYS_init_module, SYS_reboot, SYS_swapon, SYS_acct, SYS_kcmp}) {
+  for (const long number : {SYS_ptrace,
+                            SYS_process_vm_readv,
+                            SYS_process_vm_writev,
+                            SYS_pidfd_getfd,
+                            SYS_keyctl,
+                            SYS_add_key,
+                            SYS_bpf,
+                            SYS_perf_event_open,
+                            SYS_userfaultfd,
+                            SYS_unshare,
+                            SYS_setns,
+                            SYS_mount,
+                            SYS_umount2,
+                            SYS_pivot_root,
+                            SYS_fsopen,
+                            SYS_open_tree,
+                            SYS_move_mount,
+                            SYS_open_by_handle_at,
+                            SYS_quotactl,
+                            SYS_settimeofday,
+                            SYS_clock_settime,
+                            SYS_adjtimex,
+                            SYS_kexec_load,
+                            SYS_init_module,
+                            SYS_reboot,
+                            SYS_swapon,
+                            SYS_acct,
+                            SYS_kcmp}) {
     INFO(number);
     CHECK(answer(number) == Refused(EPERM));
   }
@@ -119,11 +142,33 @@ TEST_CASE("SeccompFilter: refuses what it names, with an error and never a kill"
 
 TEST_CASE("SeccompFilter: allows what programs, compilers and drivers live on") {
   const Filter answer;
-  for (const long number :
-       {SYS_read, SYS_write, SYS_openat, SYS_mmap, SYS_mprotect, SYS_munmap, SYS_mremap, SYS_futex,
-        SYS_execve, SYS_wait4, SYS_kill, SYS_pidfd_open, SYS_memfd_create, SYS_sendmsg, SYS_recvmsg,
-        SYS_epoll_pwait, SYS_mbind, SYS_get_mempolicy, SYS_sched_setaffinity, SYS_prctl, SYS_capset,
-        SYS_setresuid, SYS_setresgid, SYS_setgroups, SYS_seccomp, SYS_personality, SYS_splice}) {
+  for (const long number : {SYS_read,
+                            SYS_write,
+                            SYS_openat,
+                            SYS_mmap,
+                            SYS_mprotect,
+                            SYS_munmap,
+                            SYS_mremap,
+                            SYS_futex,
+                            SYS_execve,
+                            SYS_wait4,
+                            SYS_kill,
+                            SYS_pidfd_open,
+                            SYS_memfd_create,
+                            SYS_sendmsg,
+                            SYS_recvmsg,
+                            SYS_epoll_pwait,
+                            SYS_mbind,
+                            SYS_get_mempolicy,
+                            SYS_sched_setaffinity,
+                            SYS_prctl,
+                            SYS_capset,
+                            SYS_setresuid,
+                            SYS_setresgid,
+                            SYS_setgroups,
+                            SYS_seccomp,
+                            SYS_personality,
+                            SYS_splice}) {
     INFO(number);
     CHECK(answer(number) == kAllowed);
   }
