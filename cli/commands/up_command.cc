@@ -142,6 +142,8 @@ void AddUpCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
                    "With --until-idle: seconds to wait for a first evaluation, from ready on")
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str();
+  command->add_flag("--require-sandbox", options->is_sandbox_required,
+                    "Refuse to start where a layer of the sandbox is missing");
   command->footer(kUpFooter);
   command->callback([=] { *action = [=] { return Run(*options, *globals); }; });
 }

@@ -20,6 +20,13 @@ std::string DevicesText(const v1::WorkerRecord& worker) {
   return absl::StrJoin(names, ", ");
 }
 
+// What is missing matters; --json lists what is there too.
+std::string SandboxText(const v1::WorkerRecord& worker) {
+  if (worker.sandbox_missing().empty())
+    return "complete";
+  return absl::StrCat("without ", EscapeLine(absl::StrJoin(worker.sandbox_missing(), ", ")));
+}
+
 ExitCode PrintJsonLines(const v1::ListWorkersResponse& workers) {
   for (const v1::WorkerRecord& worker : workers.workers()) {
     const absl::Status status = PrintJsonLine(worker);
@@ -57,9 +64,8 @@ ExitCode Run(bool is_json, const GlobalOptions& globals) {
     table.AddRow({WorkerKindName(worker.kind()), WorkerStateName(worker.state()),
                   absl::StrCat(worker.leases(), "/", worker.slots()), DevicesText(worker),
                   EscapeLine(worker.toolchain().torch_version()),
-                  EscapeLine(worker.toolchain().nvcc_version()),
-                  EscapeLine(absl::StrJoin(worker.capabilities(), ",")), FormatDuration(silence),
-                  EscapeLine(worker.worker_id())});
+                  EscapeLine(worker.toolchain().nvcc_version()), SandboxText(worker),
+                  FormatDuration(silence), EscapeLine(worker.worker_id())});
   }
   Console console;
   console.PrintResult(workers->workers().empty() ? "no workers\n" : table.Render());

@@ -20,6 +20,8 @@
 #include "common/device/core_plan.h"
 #include "common/device/device_choice.h"
 #include "common/device/nvml.h"
+#include "common/sandbox/capabilities.h"
+#include "common/sandbox/sandbox_host.h"
 #include "common/service/runtime_dir.h"
 
 namespace pike::cli {
@@ -80,6 +82,7 @@ absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
   settings.compile_slots = options.compile_slots;
   settings.gpu_slots = options.gpu_slots;
   settings.cache_dir = Absolute(options.cache_dir);
+  settings.is_sandbox_required = options.is_sandbox_required;
   std::vector<std::string> problems;
   const auto check = [&problems](const absl::Status& status) {
     if (!status.ok())
@@ -107,6 +110,8 @@ absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
   take(FindProgram("pike-gpu-worker"), &settings.gpu_worker);
   take(FindPython(options.python), &settings.python);
   check(ResolveMetrics(options.metrics_base_port, &settings));
+  if (options.is_sandbox_required)
+    check(sandbox::RequireAllLayers(sandbox::DetectCapabilities({})));
   if (!problems.empty())
     return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
   return settings;
@@ -152,6 +157,8 @@ std::vector<ChildPlan> PlanChildren(const UpSettings& settings) {
                     "--python", settings.python, "--metrics-address", metrics_address}};
     if (slots > 0)
       plan.argv.insert(plan.argv.end(), {"--slots", absl::StrCat(slots)});
+    if (settings.is_sandbox_required)
+      plan.argv.emplace_back("--require-sandbox");
     // In the state folder by default, under the names that workers choose for themselves.
     plan.argv.insert(plan.argv.end(),
                      {"--cache-dir",

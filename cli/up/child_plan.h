@@ -22,6 +22,7 @@ struct UpOptions {
   std::string metrics_base_port = "9464";  // or "off"
   bool is_until_idle = false;
   int idle_grace_s = 60;
+  bool is_sandbox_required = false;
 };
 
 // Everything `pike up` needs, found and checked.
@@ -36,6 +37,7 @@ struct UpSettings {
   int compile_slots = 0;
   int gpu_slots = 0;
   std::string cache_dir;
+  bool is_sandbox_required = false;
   std::string devices;                   // for the GPU worker's --devices
   std::vector<std::string> gpu_classes;  // that will have a worker
   std::string compile_cores;             // for the compile worker's --cores; empty: any

@@ -64,6 +64,11 @@ class ArgumentWriter {
     command_->files.push_back(file.bytes);
   }
 
+  void AddSeccomp(const std::string& filter) {
+    Add("--seccomp", kFirstFileFd + static_cast<int>(command_->files.size()));
+    command_->files.push_back(filter);
+  }
+
  private:
   BwrapCommand* const command_;
   std::set<std::string> folders_ = {"/usr", "/proc", "/dev", "/tmp", "/dev/shm"};
@@ -185,6 +190,8 @@ BwrapCommand MakeBwrapCommand(const SandboxSpec& spec, const RootLayout& layout,
   AddSystem(layout, layout.is_root ? uid : kMappedUid, &writer);
   AddContent(spec, &writer);
   AddEnvironment(spec, &writer);
+  if (!layout.seccomp_filter.empty())
+    writer.AddSeccomp(layout.seccomp_filter);
   writer.Add("--info-fd", kInfoFd);
 
   command.argv = {"/bin/sh",

@@ -25,6 +25,7 @@ struct RootLayout {
   std::string bwrap;  // absolute paths
   std::string setpriv;
   std::string prlimit;
+  std::string seccomp_filter;                              // compiled; empty: none
   std::vector<std::pair<std::string, std::string>> links;  // path -> target, e.g. /bin -> usr/bin
   std::vector<std::string> folders;  // of the same kind, but real folders on this host
 };

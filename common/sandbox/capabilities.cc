@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include "common/base/status_macros.h"
 #include "common/sandbox/host_check.h"
 #include "common/sandbox/sandbox_host.h"
 
@@ -16,19 +20,27 @@ bool Capabilities::is_usable() const {
                       [](const Problem& problem) { return problem.is_fatal; });
 }
 
+absl::Status RequireAllLayers(const Capabilities& capabilities) {
+  RETURN_IF_ERROR(FirstFatal(capabilities));
+  if (capabilities.missing.empty())
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--require-sandbox: this machine lacks ", absl::StrJoin(capabilities.missing, ", "),
+      " (`pike doctor` says how to get it; without the flag pike runs with less)"));
+}
+
 Capabilities DetectCapabilities(const HostOptions& options) {
   const std::vector<Problem> missing = MissingPrograms(options);
   if (!missing.empty())
-    return {.names = {}, .problems = missing};
+    return {.problems = missing};
   const absl::StatusOr<std::unique_ptr<SandboxHost>> host = SandboxHost::Create(options);
   if (host.ok())
     return (*host)->capabilities();
   std::string text(host.status().message());
   const size_t fix = text.find("; fix: ");
   if (fix == std::string::npos)
-    return {.names = {}, .problems = {WhyNoSandbox(host.status())}};
+    return {.problems = {WhyNoSandbox(host.status())}};
   return {
-      .names = {},
       .problems = {{.what = text.substr(0, fix), .fix = text.substr(fix + 7), .is_fatal = true}}};
 }
 

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include <absl/status/status.h>
+
 namespace pike::sandbox {
 
 struct HostOptions;
@@ -16,15 +18,22 @@ struct Problem {
 
 // What sandboxes are made of on this machine.
 struct Capabilities {
-  // Sorted; of each pair one: "pidns", "netns", "uid" (a real uid per sandbox) or "userns",
-  // "cgroup-memory" or "rss-watchdog", "cgroup-pids" or "rlimit-nproc",
-  // "cgroup-freezer" or "sigstop".
+  // The layers that hold, sorted. Seen from inside a sandbox: "pidns", "mountns", "netns", "ipcns",
+  // "utsns", "seccomp", "no-new-privs", "no-capabilities", "uid" (a real uid per sandbox, where we
+  // are root) or "userns". From the limits that could be made: "cgroup-memory" or "rss-watchdog",
+  // "cgroup-pids" or "rlimit-nproc" (as good), "cgroup-freezer" or "sigstop".
   std::vector<std::string> names = {};
+  // The layers that do not hold, by the names above; "uid" stands for a user namespace too.
+  std::vector<std::string> missing = {};
   std::vector<Problem> problems = {};
 
   bool Has(const std::string& name) const;
   bool is_usable() const;  // no fatal problem
 };
+
+// FailedPrecondition that names the layers that are missing, if there are any: for workers that
+// shall not run without one.
+absl::Status RequireAllLayers(const Capabilities& capabilities);
 
 // Looks at this machine and tries a sandbox. Takes some 20 ms; never fails.
 Capabilities DetectCapabilities(const HostOptions& options);

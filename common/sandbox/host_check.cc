@@ -7,8 +7,10 @@
 #include <chrono>
 #include <filesystem>
 
+#include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
 #include <absl/strings/strip.h>
 
 #include "common/base/clock.h"
@@ -20,6 +22,15 @@ namespace {
 
 constexpr std::chrono::seconds kTryTimeout(10);
 constexpr char kBwrap[] = "bwrap";
+// Inheritable, permitted, effective, ambient. The bounding set means nothing without new
+// privileges.
+constexpr int kCapabilitySets = 4;
+constexpr char kLookScript[] =
+    "cat /proc/self/status; for n in pid mnt net ipc uts user; do echo ns $n $(readlink "
+    "/proc/self/ns/$n); done";
+const std::map<std::string, std::string> kNamespaceLayers = {{"pid", "pidns"}, {"mnt", "mountns"},
+                                                             {"net", "netns"}, {"ipc", "ipcns"},
+                                                             {"uts", "utsns"}, {"user", "userns"}};
 
 // Value of a kernel setting; nothing if this kernel does not have it.
 std::optional<int64_t> Setting(const std::string& name) {
@@ -86,14 +97,72 @@ absl::Status FirstFatal(const Capabilities& capabilities) {
   return absl::OkStatus();
 }
 
-absl::Status TryOne(SandboxHost* host) {
-  const SandboxSpec spec{.name = "check", .argv = {"/bin/true"}};
+Namespaces OwnNamespaces() {
+  Namespaces own;
+  for (const auto& [name, layer] : kNamespaceLayers) {
+    std::error_code error;
+    own[name] = std::filesystem::read_symlink(absl::StrCat("/proc/self/ns/", name), error).string();
+  }
+  return own;
+}
+
+absl::StatusOr<std::string> LookInside(SandboxHost* host) {
+  const SandboxSpec spec{.name = "check", .argv = {"/bin/sh", "-c", kLookScript}};
   ASSIGN_OR_RETURN(const std::unique_ptr<Sandbox> sandbox, host->Start(spec));
   const Exit exit = sandbox->WaitOrKill(MonoNow() + kTryTimeout);
   if (exit.is_success())
-    return absl::OkStatus();
+    return sandbox->Stdout().Text();
   return absl::InternalError(
-      absl::StrCat("/bin/true in a sandbox: ", exit.Text(), " ", sandbox->Stderr().Text()));
+      absl::StrCat("a look inside a sandbox: ", exit.Text(), " ", sandbox->Stderr().Text()));
+}
+
+std::vector<std::string> LayersSeen(absl::string_view seen, const Namespaces& own) {
+  std::vector<std::string> layers;
+  bool has_user_namespace = false;
+  bool is_other_uid = false;
+  int empty_sets = 0;
+  for (const absl::string_view line : absl::StrSplit(seen, '\n')) {
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(line, absl::ByAnyChar(" :\t"), absl::SkipEmpty());
+    if (words.size() < 2)
+      continue;
+    if (words[0] == "ns" && words.size() >= 3) {
+      const auto outside = own.find(std::string(words[1]));
+      const bool is_other = outside != own.end() && !outside->second.empty() &&
+                            !absl::StrContains(line, outside->second);
+      if (is_other && words[1] == "user")
+        has_user_namespace = true;
+      else if (is_other)
+        layers.emplace_back(kNamespaceLayers.at(outside->first));
+    } else if (words[0] == "NoNewPrivs" && words[1] == "1") {
+      layers.emplace_back("no-new-privs");
+    } else if (words[0] == "Seccomp" && words[1] == "2") {
+      layers.emplace_back("seccomp");
+    } else if (words[0] == "Uid") {
+      is_other_uid = words[1] != "0";
+    } else if (absl::StartsWith(words[0], "Cap") && words[0] != "CapBnd") {
+      empty_sets += words[1].find_first_not_of('0') == absl::string_view::npos ? 1 : 0;
+    }
+  }
+  if (has_user_namespace)
+    layers.emplace_back("userns");
+  else if (is_other_uid)
+    layers.emplace_back("uid");
+  if (empty_sets == kCapabilitySets)
+    layers.emplace_back("no-capabilities");
+  return layers;
+}
+
+std::vector<std::string> MissingLayers(const Capabilities& capabilities) {
+  std::vector<std::string> missing;
+  for (const char* layer : {"pidns", "mountns", "netns", "ipcns", "utsns", "seccomp",
+                            "no-new-privs", "no-capabilities", "cgroup-memory", "cgroup-freezer"}) {
+    if (!capabilities.Has(layer))
+      missing.emplace_back(layer);
+  }
+  if (!capabilities.Has("uid") && !capabilities.Has("userns"))
+    missing.emplace_back("uid");
+  return missing;
 }
 
 Problem WhyNoSandbox(const absl::Status& status) {
@@ -120,25 +189,32 @@ Problem WhyNoSandbox(const absl::Status& status) {
   return problem;
 }
 
-std::vector<Problem> Shortcomings(bool has_memory_cgroup) {
-  if (has_memory_cgroup)
-    return {};
-  return {{.what = "no writable memory cgroup: the memory of candidates is watched instead, so a "
-                   "fast one can pass its limit for some milliseconds",
-           .fix = "systemd-run --user --scope -p Delegate=yes pike up (or run as root)",
-           .is_fatal = false}};
-}
-
-std::vector<std::string> CapabilityNames(bool is_root, bool has_memory_cgroup, bool has_pids_cgroup,
-                                         bool has_freezer_cgroup) {
-  std::vector<std::string> names = {"pidns",
-                                    "netns",
-                                    is_root ? "uid" : "userns",
-                                    has_memory_cgroup ? "cgroup-memory" : "rss-watchdog",
-                                    has_pids_cgroup ? "cgroup-pids" : "rlimit-nproc",
-                                    has_freezer_cgroup ? "cgroup-freezer" : "sigstop"};
-  std::sort(names.begin(), names.end());
-  return names;
+std::vector<Problem> Shortcomings(const std::vector<std::string>& missing) {
+  std::vector<Problem> problems;
+  for (const std::string& layer : missing) {
+    Problem problem{.what = absl::StrCat("the layer ", layer, " does not hold"),
+                    .fix = "use bubblewrap >= 0.8 as it is packaged, on a kernel >= 5.10"};
+    if (layer == "cgroup-memory") {
+      problem.what =
+          "no writable memory cgroup: the memory of candidates is watched instead, so a fast one "
+          "can "
+          "pass its limit for some milliseconds";
+      problem.fix = "systemd-run --user --scope -p Delegate=yes pike up (or run as root)";
+    } else if (layer == "cgroup-freezer") {
+      problem.what =
+          "no writable cgroup of version 2: processes are stopped by signals while the other side "
+          "is "
+          "timed";
+      problem.fix =
+          "mount cgroup2 writable (in a container: --cgroupns=private and a host with v2)";
+    } else if (layer == "seccomp") {
+      problem.what = "no system call filter: the whole kernel is within reach of candidates";
+      problem.fix =
+          "a kernel with CONFIG_SECCOMP_FILTER, and a container runtime that passes it on";
+    }
+    problems.push_back(std::move(problem));
+  }
+  return problems;
 }
 
 }  // namespace pike::sandbox

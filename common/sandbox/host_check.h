@@ -1,9 +1,12 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 
 #include "common/sandbox/capabilities.h"
 #include "common/sandbox/sandbox_host.h"
@@ -24,16 +27,23 @@ std::vector<Problem> MissingPrograms(const HostOptions& options);
 // FailedPrecondition with the first fatal problem and its fix, if there is one.
 absl::Status FirstFatal(const Capabilities& capabilities);
 
-// Runs /bin/true in a sandbox.
-absl::Status TryOne(SandboxHost* host);
+// Namespaces by the names of /proc/self/ns, as the kernel prints them.
+using Namespaces = std::map<std::string, std::string>;
+Namespaces OwnNamespaces();
 
-// What keeps sandboxes from starting, if TryOne failed with `status`.
+// Starts a sandbox; what it can tell of itself: /proc/self/status, then "ns NAME LINK" lines.
+absl::StatusOr<std::string> LookInside(SandboxHost* host);
+
+// The layers that this text shows, by the names of capabilities.h. Pure.
+std::vector<std::string> LayersSeen(absl::string_view seen, const Namespaces& own);
+
+// The layers that `capabilities.names` lacks.
+std::vector<std::string> MissingLayers(const Capabilities& capabilities);
+
+// What keeps sandboxes from starting, if LookInside failed with `status`.
 Problem WhyNoSandbox(const absl::Status& status);
 
-// What works, but could be better.
-std::vector<Problem> Shortcomings(bool has_memory_cgroup);
-
-std::vector<std::string> CapabilityNames(bool is_root, bool has_memory_cgroup, bool has_pids_cgroup,
-                                         bool has_freezer_cgroup);
+// What works, but could be better: one for each missing layer.
+std::vector<Problem> Shortcomings(const std::vector<std::string>& missing);
 
 }  // namespace pike::sandbox

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -15,16 +16,18 @@
 #include "common/sandbox/memory_watch.h"
 #include "common/sandbox/output_reader.h"
 #include "common/sandbox/sandbox_impl.h"
+#include "common/sandbox/seccomp_filter.h"
 #include "common/sandbox/spawner.h"
 
 namespace pike::sandbox {
 namespace {
 
-RootLayout Layout(const HostOptions& options) {
+RootLayout Layout(const HostOptions& options, std::string seccomp_filter) {
   RootLayout layout = ReadRootLayout();
   layout.bwrap = FindBwrap(options.bwrap);
   layout.setpriv = FindProgram(options.setpriv);
   layout.prlimit = FindProgram("prlimit");
+  layout.seccomp_filter = std::move(seccomp_filter);
   return layout;
 }
 
@@ -32,11 +35,11 @@ RootLayout Layout(const HostOptions& options) {
 
 class SandboxHost::Impl {
  public:
-  explicit Impl(const HostOptions& host_options)
+  Impl(const HostOptions& host_options, std::string seccomp_filter)
       : options(host_options),
         limiter(TreeLimiter::Create(host_options.is_without_cgroups)),
         watch(limiter->has_memory_cgroup()),
-        workshop{.layout = Layout(host_options),
+        workshop{.layout = Layout(host_options, std::move(seccomp_filter)),
                  .spawner = &spawner,
                  .reader = &reader,
                  .limiter = limiter.get(),
@@ -57,18 +60,26 @@ absl::StatusOr<std::unique_ptr<SandboxHost>> SandboxHost::Create(const HostOptio
   Capabilities capabilities;
   capabilities.problems = MissingPrograms(options);
   RETURN_IF_ERROR(FirstFatal(capabilities));
-  std::unique_ptr<SandboxHost> host(new SandboxHost(std::make_unique<Impl>(options)));
-  const absl::Status status = TryOne(host.get());
-  if (!status.ok()) {
-    const Problem problem = WhyNoSandbox(status);
+  std::string filter;
+  if (HasSeccomp()) {
+    ASSIGN_OR_RETURN(filter, MakeSeccompFilter());
+  }
+  std::unique_ptr<SandboxHost> host(
+      new SandboxHost(std::make_unique<Impl>(options, std::move(filter))));
+  const absl::StatusOr<std::string> seen = LookInside(host.get());
+  if (!seen.ok()) {
+    const Problem problem = WhyNoSandbox(seen.status());
     return absl::FailedPreconditionError(absl::StrCat(problem.what, "; fix: ", problem.fix));
   }
-  const Impl& impl = *host->impl_;
-  capabilities.names =
-      CapabilityNames(impl.workshop.layout.is_root, impl.limiter->has_memory_cgroup(),
-                      impl.limiter->has_pids_cgroup(), impl.limiter->has_freezer_cgroup());
-  for (Problem& problem : Shortcomings(impl.limiter->has_memory_cgroup()))
-    capabilities.problems.push_back(std::move(problem));
+  const TreeLimiter& limiter = *host->impl_->limiter;
+  capabilities.names = LayersSeen(*seen, OwnNamespaces());
+  capabilities.names.insert(capabilities.names.end(),
+                            {limiter.has_memory_cgroup() ? "cgroup-memory" : "rss-watchdog",
+                             limiter.has_pids_cgroup() ? "cgroup-pids" : "rlimit-nproc",
+                             limiter.has_freezer_cgroup() ? "cgroup-freezer" : "sigstop"});
+  std::sort(capabilities.names.begin(), capabilities.names.end());
+  capabilities.missing = MissingLayers(capabilities);
+  capabilities.problems = Shortcomings(capabilities.missing);
   host->impl_->capabilities = std::move(capabilities);
   return host;
 }

@@ -40,6 +40,8 @@ void Declare(CLI::App* app, Options* options) {
                   "stay on these cores, e.g. 0-11,14: others are kept for what is timed");
   app->add_flag("--without-cgroups", options->is_without_cgroups,
                 "watch memory instead of limiting it by cgroups");
+  app->add_flag("--require-sandbox", options->is_sandbox_required,
+                "refuse to start where a layer of the sandbox is missing");
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Options {
   uint32_t uid_base = 210'000;  // first uid of sandboxes; workers of one host need their own
   std::string cores;            // to stay on, as "0-11,14"; empty: any
   bool is_without_cgroups = false;
+  bool is_sandbox_required = false;  // refuse to run where a layer of the sandbox is missing
 };
 
 // What parsing the command line came to: go on with `options`, or exit with `exit_code`.

@@ -92,6 +92,8 @@ service::SessionOptions SessionFor(const Place& place, const sandbox::SandboxHos
   hello.set_can_build(true);
   for (const std::string& capability : host.capabilities().names)
     hello.add_capabilities(capability);
+  for (const std::string& layer : host.capabilities().missing)
+    hello.add_sandbox_missing(layer);
   hello.set_version(kVersion);
   return session;
 }
@@ -112,6 +114,8 @@ class Worker {
     host_options.is_without_cgroups = options.is_without_cgroups;
     ASSIGN_OR_RETURN(std::unique_ptr<sandbox::SandboxHost> host,
                      sandbox::SandboxHost::Create(host_options));
+    if (options.is_sandbox_required)
+      RETURN_IF_ERROR(sandbox::RequireAllLayers(host->capabilities()));
     std::unique_ptr<Worker> worker(new Worker(options, place, std::move(host), metrics));
     RETURN_IF_ERROR(worker->StartBroker(options, place));
     worker->StartLeases(options, place);

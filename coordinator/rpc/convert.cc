@@ -252,6 +252,7 @@ v1::WorkerRecord ToProto(const WorkerView& view) {
   *record.mutable_toolchain() = hello.toolchain();
   *record.mutable_devices() = hello.devices();
   *record.mutable_capabilities() = hello.capabilities();
+  *record.mutable_sandbox_missing() = hello.sandbox_missing();
   record.set_last_seen_unix_ms(view.last_seen_unix_ms);
   return record;
 }

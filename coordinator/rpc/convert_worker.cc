@@ -115,7 +115,7 @@ absl::StatusOr<WorkerConnected> FromHello(const SessionId& session, const v1::He
     return absl::InvalidArgumentError("kind must be compile or GPU");
   if (hello.slots() == 0)
     return absl::InvalidArgumentError("slots must be at least 1");
-  if (hello.capabilities_size() > kCapabilitiesMax)
+  if (hello.capabilities_size() + hello.sandbox_missing_size() > kCapabilitiesMax)
     return absl::InvalidArgumentError(
         absl::StrCat("more than ", kCapabilitiesMax, " capabilities"));
   RETURN_IF_ERROR(CheckToolchain(hello.toolchain()));

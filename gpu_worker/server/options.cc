@@ -59,6 +59,8 @@ void Declare(CLI::App* app, Options* options) {
       ->capture_default_str();
   app->add_flag("--without-cgroups", options->is_without_cgroups,
                 "watch memory instead of limiting it by cgroups");
+  app->add_flag("--require-sandbox", options->is_sandbox_required,
+                "refuse to start where a layer of the sandbox is missing");
 }
 
 double MachineGib() {

@@ -26,6 +26,7 @@ struct Options {
   int drain_seconds = 5;        // after a stop, running evaluations may take this long to end
   uint32_t uid_base = 200'000;  // sandboxes run under uids from here on, if the worker is root
   bool is_without_cgroups = false;
+  bool is_sandbox_required = false;  // refuse to run where a layer of the sandbox is missing
 };
 
 // What parsing the command line came to: go on with `options`, or exit with `exit_code`.

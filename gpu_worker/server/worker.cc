@@ -164,6 +164,8 @@ absl::Status Worker::Prepare() {
   host_options.is_without_cgroups = options_.is_without_cgroups;
   // Making it ends what a dead predecessor left behind, before the first lease.
   ASSIGN_OR_RETURN(host_, sandbox::SandboxHost::Create(host_options));
+  if (options_.is_sandbox_required)
+    RETURN_IF_ERROR(sandbox::RequireAllLayers(host_->capabilities()));
   LogInfo("building the native parts (a minute the first time)");
   DeviceUnits::CommonOptions common;
   common.reserved_cores = reserved_cores_;
@@ -197,6 +199,8 @@ v1::Hello Worker::MakeHello() const {
   hello.set_can_build(toolchain_.can_build());
   for (const std::string& name : host_->capabilities().names)
     hello.add_capabilities(name);
+  for (const std::string& name : host_->capabilities().missing)
+    hello.add_sandbox_missing(name);
   hello.set_version(kVersion);
   return hello;
 }
