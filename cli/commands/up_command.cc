@@ -18,6 +18,7 @@
 #include "common/base/file.h"
 #include "common/base/status_macros.h"
 #include "common/base/unique_fd.h"
+#include "common/service/metrics.h"
 #include "common/service/runtime_dir.h"
 
 namespace pike::cli {
@@ -95,7 +96,14 @@ ExitCode Run(const UpOptions& options, const GlobalOptions& globals) {
     idle_limits->grace = std::chrono::seconds(options.idle_grace_s);
   }
   std::cout << "starting pike in " << *runtime_dir << std::endl;
-  const ExitCode code = UpSupervisor(*settings, idle_limits, &signals).Run();
+  const auto server =
+      service::Metrics::Start({"pike-up", settings->metrics_addresses.back(), *runtime_dir});
+  if (!server.ok()) {
+    PrintError(server.status().message());
+    return ExitCode::kFailure;
+  }
+  UpMetrics metrics(&(*server)->registry());
+  const ExitCode code = UpSupervisor(*settings, idle_limits, &signals, &metrics).Run();
   RemoveFile(*runtime_dir + "/endpoint");
   return code;
 }
@@ -130,9 +138,9 @@ void AddUpCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
                       "Python with PyTorch (default: PIKE_PYTHON, the active environment, "
                       "the checkout's or bundle's .venv, python3)");
   command
-      ->add_option(
-          "--metrics-base-port", options->metrics_base_port,
-          "Metrics of the three processes on this port and the next two; 0: any; off: none")
+      ->add_option("--metrics-base-port", options->metrics_base_port,
+                   "Metrics of the three processes and of pike up on this port and the next three; "
+                   "0: any; off: none")
       ->capture_default_str();
   command->add_flag("--until-idle", options->is_until_idle,
                     "End once nothing is left to do: after an evaluation, or after --idle-grace "

@@ -27,7 +27,7 @@
 namespace pike::cli {
 namespace {
 
-constexpr int kProcesses = 3;
+constexpr int kProcesses = 4;  // with `pike up` itself, the last
 constexpr int kPortMax = 65'535;
 
 // Whether something listens on the loopback port, as far as one can tell before the child binds it.

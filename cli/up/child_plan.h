@@ -57,8 +57,8 @@ struct ChildPlan {
 absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
                                             const std::string& runtime_dir);
 
-// Ports to try for the three processes: base, base + 1, base + 2. None for "off". InvalidArgument
-// if it is neither "off" nor a port.
+// Ports to try for the three processes and `pike up` itself: base and the next three. None for
+// "off". InvalidArgument if it is neither "off" nor a port.
 absl::StatusOr<std::vector<int>> MetricsPorts(const std::string& base_port);
 
 // Fills `devices` and `gpu_classes` in. InvalidArgument if `gpus` names nothing among `present`.

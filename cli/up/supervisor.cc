@@ -52,9 +52,11 @@ std::string ExamplesDir() {
 }  // namespace
 
 UpSupervisor::UpSupervisor(const UpSettings& settings,
-                           std::optional<IdlePolicy::Limits> idle_limits, SignalInbox* signals)
+                           std::optional<IdlePolicy::Limits> idle_limits, SignalInbox* signals,
+                           UpMetrics* metrics)
     : settings_(settings),
       signals_(signals),
+      metrics_(metrics),
       client_(settings.target, kCallTimeout),
       started_at_(MonoNow()),
       next_check_(started_at_),
@@ -108,6 +110,7 @@ void UpSupervisor::StartDueChildren(MonoTime now) {
       return;
     }
     child.process = *std::move(process);
+    metrics_->SetRunning(child.plan.name, true);
   }
 }
 
@@ -119,6 +122,7 @@ void UpSupervisor::ReapChildren(MonoTime now) {
     if (!end.has_value())
       continue;
     child.process.reset();
+    metrics_->SetRunning(child.plan.name, false);
     if (!is_stopping())
       OnDeath(&child, *end, now);
   }
@@ -143,6 +147,7 @@ void UpSupervisor::OnDeath(Child* child, const ProcessEnd& end, MonoTime now) {
     return;
   }
   PrintError(absl::StrCat(what, "; starting it again in ", FormatDuration(*pause)));
+  metrics_->CountRestart(child->plan.name);
   child->start_at = now + *pause;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/up/idle_policy.h"
 #include "cli/up/restart_policy.h"
 #include "cli/up/signal_inbox.h"
+#include "cli/up/up_metrics.h"
 #include "common/base/clock.h"
 
 namespace pike::cli {
@@ -22,9 +23,9 @@ namespace pike::cli {
 // main one: the children's lives are tied to it.
 class UpSupervisor {
  public:
-  // `idle_limits` set: end once nothing is left to do. `signals` must outlive this.
+  // `idle_limits` set: end once nothing is left to do. `signals` and `metrics` must outlive this.
   UpSupervisor(const UpSettings& settings, std::optional<IdlePolicy::Limits> idle_limits,
-               SignalInbox* signals);
+               SignalInbox* signals, UpMetrics* metrics);
 
   // Blocks until everything has stopped.
   ExitCode Run();
@@ -57,6 +58,7 @@ class UpSupervisor {
   const UpSettings settings_;
   std::optional<IdlePolicy> idle_;
   SignalInbox* const signals_;
+  UpMetrics* const metrics_;
   ServiceClient client_;
   std::vector<Child> children_;  // the coordinator first
   Phase phase_ = Phase::kStarting;

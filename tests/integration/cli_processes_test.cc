@@ -88,6 +88,7 @@ const std::map<std::string, std::set<std::string>> kMetrics = {
       "histogram pike_worker_stage_seconds{stage}",
       "histogram pike_gpu_worker_lock_wait_seconds{device,operation}",
       "histogram pike_gpu_worker_lock_held_seconds{device,operation}"}},
+    {"pike-up", {"gauge pike_up_running{process}", "counter pike_up_restarts_total{process}"}},
 };
 
 // Scrapes every process of `up`, which has evaluated something, and compares with the list above

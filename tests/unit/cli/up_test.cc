@@ -70,8 +70,8 @@ TEST_CASE("IdlePolicy: work too short to be seen counts", "[cli]") {
 }
 
 TEST_CASE("ChildPlan: metrics ports and GPUs", "[cli]") {
-  CHECK(*MetricsPorts("9464") == std::vector<int>{9464, 9465, 9466});
-  CHECK(*MetricsPorts("0") == std::vector<int>{0, 0, 0});
+  CHECK(*MetricsPorts("9464") == std::vector<int>{9464, 9465, 9466, 9467});
+  CHECK(*MetricsPorts("0") == std::vector<int>{0, 0, 0, 0});
   CHECK(MetricsPorts("off")->empty());
   CHECK_FALSE(MetricsPorts("65535").ok());
   CHECK_FALSE(MetricsPorts("-1").ok());
