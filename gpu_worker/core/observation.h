@@ -48,6 +48,8 @@ struct Samples {
   std::vector<double> reference_wall_ns;
   std::vector<double> candidate_return_ns;
   std::vector<double> reference_return_ns;
+  // By what part of the protocol's time honest programs may differ; see CheckClocks.
+  double protocol_slack = 0;
 };
 
 // Whether there are timed calls, and claim and wall of each side for each.
