@@ -66,7 +66,8 @@ ClockCheck CheckClocks(const Samples& samples) {
       reference.stddev_ns * std::sqrt(2.0 / static_cast<double>(reference.calls));
   const double seen_ns =
       Summarize(samples.candidate_claim_ns).mean_ns + std::max(check.gap_ns, 0.0);
-  check.tolerance_ns = std::max(kTolerance * seen_ns, SigmasOf(reference.calls) * error_ns);
+  check.tolerance_ns = std::max({kTolerance * seen_ns, SigmasOf(reference.calls) * error_ns,
+                                 samples.protocol_slack * check.protocol_ns});
   return check;
 }
 
@@ -88,7 +89,8 @@ Samples WithoutHiccups(const Samples& samples) {
           .reference_claim_ns = Without(samples.reference_claim_ns, places),
           .reference_wall_ns = Without(samples.reference_wall_ns, places),
           .candidate_return_ns = Without(samples.candidate_return_ns, places),
-          .reference_return_ns = Without(samples.reference_return_ns, places)};
+          .reference_return_ns = Without(samples.reference_return_ns, places),
+          .protocol_slack = samples.protocol_slack};
 }
 
 }  // namespace pike::gpu

@@ -300,6 +300,7 @@ void Evaluation::Operate(Phase phase, const char* name, nlohmann::json request,
   if (answer_->contains("correctness"))
     report_.correctness = CorrectnessOfResult(*answer_);
   answer_.reset();
+  seen.samples.protocol_slack = IsCpu() ? kCpuProtocolSlack : kGpuProtocolSlack;
   report_.seen.samples = seen.samples;
   if (seen.event != Event::kDone)
     See(std::move(seen));

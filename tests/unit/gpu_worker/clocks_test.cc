@@ -38,6 +38,15 @@ TEST_CASE("Clocks: a claim that is too small by more than the tolerance is seen"
   CHECK_FALSE(CheckClocks(SamplesOf(1, 1, 3.2)).AreAgreed());
 }
 
+TEST_CASE("Clocks: honest programs may differ by a part of the protocol") {
+  Samples samples = SamplesOf(100, 4, 0.35);
+  CHECK_FALSE(CheckClocks(samples).AreAgreed());
+  samples.protocol_slack = 1;
+  CHECK(CheckClocks(samples).AreAgreed());
+  CHECK(CheckClocks(samples).tolerance_ns == Approx(0.2 * kMs).epsilon(0.06));
+  CHECK(CheckClocks(WithoutHiccups(samples)).AreAgreed());
+}
+
 TEST_CASE("Clocks: lies in some of the calls count for all") {
   Samples samples = SamplesOf(100, 4, 0.2);
   for (size_t i = 0; i < 10; ++i)

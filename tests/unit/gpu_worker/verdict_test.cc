@@ -72,7 +72,8 @@ Observation Done(std::vector<double> claims, std::vector<double> walls) {
                   .reference_claim_ns = std::move(reference_claims),
                   .reference_wall_ns = walls,
                   .candidate_return_ns = {},
-                  .reference_return_ns = {}};
+                  .reference_return_ns = {},
+                  .protocol_slack = 0};
   return seen;
 }
 
