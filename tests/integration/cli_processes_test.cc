@@ -26,15 +26,15 @@ namespace pike {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
 using testing::BinPath;
+using testing::Contains;
 using testing::Program;
 
 std::string SourceDir() {
   return std::getenv("PIKE_SOURCE_DIR");
 }
 
-// `pike up` in folders of its own.
+// `pike up` in folders of its own, without a GPU wherever it runs.
 class Up {
  public:
   explicit Up(std::vector<std::string> extra = {}, std::string metrics_base_port = "off")
