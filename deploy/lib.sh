@@ -12,6 +12,7 @@ PIKE_CUDA_VERSION=13.0.2
 PIKE_DISK_GB=12            # PyTorch with its CUDA libraries 5 GB, packages 2 GB, builds, room to unpack
 APT_LOCK_WAIT_S=180
 INSTALL=yes
+PYTHON_CHOSEN_BY=script    # or user, by PIKE_PYTHON
 
 STEP_NAME="start"
 STEP_BEGAN_S=$SECONDS
@@ -253,6 +254,7 @@ ensure_python() {
   if [ -n "${PIKE_PYTHON:-}" ]; then
     is_python_new_enough "$PIKE_PYTHON" || die "PIKE_PYTHON=$PIKE_PYTHON is no Python >= 3.11: correct or unset it"
     has_torch "$PIKE_PYTHON" || die "PIKE_PYTHON=$PIKE_PYTHON cannot import torch: install PyTorch there or unset PIKE_PYTHON"
+    PYTHON_CHOSEN_BY=user
   elif active=$(active_python) && is_python_new_enough "$active" && has_torch "$active"; then
     PIKE_PYTHON="$active"
   else
@@ -290,13 +292,25 @@ find_nvcc() {
   return 1
 }
 
+# What makes ensure_python take .venv instead of PIKE_PYTHON: it was set by the user, or found in an active environment.
+advice_for_own_venv() {
+  local active
+  if ! active=$(active_python); then
+    printf 'unset PIKE_PYTHON'
+  elif [ "$PYTHON_CHOSEN_BY" = user ]; then
+    printf "unset PIKE_PYTHON and deactivate the environment of %s ('deactivate' or 'conda deactivate')" "$active"
+  else
+    printf "deactivate the environment of %s ('deactivate' or 'conda deactivate')" "$active"
+  fi
+}
+
 # ensure_nvcc: compiles CUDA candidates; needs no GPU.
 ensure_nvcc() {
   local nvcc
   if ! nvcc=$(find_nvcc); then
-    [ "$PIKE_PYTHON" = "$PIKE_VENV/bin/python" ] ||
-      die "no nvcc here: install a CUDA 13 toolkit in /usr/local/cuda, or unset PIKE_PYTHON so that one is put into .venv"
     [ "$INSTALL" = yes ] || die "no nvcc here: with --no-install set CUDA_HOME to a CUDA toolkit"
+    [ "$PIKE_PYTHON" = "$PIKE_VENV/bin/python" ] ||
+      die "no nvcc here: install a CUDA 13 toolkit in /usr/local/cuda, or $(advice_for_own_venv) so that one is put into .venv"
     say "no CUDA toolkit found: installing nvcc $PIKE_CUDA_VERSION into .venv"
     pip_install "$PIKE_VENV" "cuda-toolkit[nvcc,cccl,crt,nvvm]==$PIKE_CUDA_VERSION"
     nvcc=$(find_nvcc) || die "nvcc is not where cuda-toolkit $PIKE_CUDA_VERSION puts it: set CUDA_HOME to a CUDA 13 toolkit"

@@ -26,15 +26,15 @@ namespace pike {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
 using testing::BinPath;
+using testing::Contains;
 using testing::Program;
 
 std::string SourceDir() {
   return std::getenv("PIKE_SOURCE_DIR");
 }
 
-// `pike up` in folders of its own.
+// `pike up` in folders of its own, without a GPU wherever it runs.
 class Up {
  public:
   explicit Up(std::vector<std::string> extra = {}, std::string metrics_base_port = "off")
@@ -45,7 +45,7 @@ class Up {
   void Start(std::vector<std::string> extra = {}) {
     std::vector<std::string> argv = {
         BinPath("pike"), "--runtime-dir", runtime_dir(), "up", "--store", folder_.path() + "/state",
-        "--metrics-base-port", metrics_base_port_,
+        "--metrics-base-port", metrics_base_port_, "--gpus", "none",
         // One for all tests: judge and runner are compiled once.
         "--cache-dir",
         (fs::path(BinPath("pike")).parent_path().parent_path() / "test-cache").string()};
@@ -259,7 +259,7 @@ TEST_CASE("pike up: hostile candidates end rightly and in time, and the next one
 TEST_CASE("pike up: a second one on the same runtime folder is refused", "[cli]") {
   Up up;
   up.program().ReadUntil("starting pike");
-  const auto outcome = up.Client({"up"})->Finish();
+  const auto outcome = up.Client({"up", "--gpus", "none"})->Finish();
   CHECK(outcome.exit_code == 1);
   CHECK_THAT(outcome.err, Contains("another `pike up`"));
 }
@@ -273,10 +273,21 @@ TEST_CASE("pike up: its children die with it", "[cli]") {
   CHECK(up.Client({"--wait", "0", "list"})->Finish().exit_code == 3);
 }
 
-TEST_CASE("pike up: a GPU is refused with a clear line", "[cli]") {
-  const auto outcome = Up({"--gpus", "all"}).program().Finish();
+TEST_CASE("pike up: a GPU that is not there is refused with a clear line", "[cli]") {
+  const auto folder = TempFolder::Create("pike-up");
+  const std::vector<std::string> argv = {BinPath("pike"),
+                                         "--runtime-dir",
+                                         folder->path() + "/run",
+                                         "up",
+                                         "--store",
+                                         folder->path() + "/state",
+                                         "--metrics-base-port",
+                                         "off",
+                                         "--gpus",
+                                         "99"};
+  const auto outcome = Program(argv).Finish();
   CHECK(outcome.exit_code == 2);
-  CHECK_THAT(outcome.err, Contains("use --gpus none"));
+  CHECK_THAT(outcome.err, Contains("--gpus: no GPU '99': "));
 }
 
 }  // namespace pike

@@ -21,8 +21,7 @@
 namespace pike {
 namespace {
 
-using Catch::Matchers::Contains;
-
+using testing::Contains;
 using testing::Program;
 using testing::Script;
 using testing::Service;

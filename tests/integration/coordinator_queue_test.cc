@@ -10,7 +10,7 @@
 namespace pike::coordinator {
 namespace {
 
-using Catch::Contains;
+using testing::Contains;
 
 TEST_CASE("Coordinator: a waiting evaluation is shown to move up until it ends", "[coordinator]") {
   CoordinatorFixture fixture;

@@ -11,7 +11,7 @@
 namespace pike::coordinator {
 namespace {
 
-using Catch::Contains;
+using testing::Contains;
 
 std::string CodeAndMessage(const absl::Status& status) {
   return absl::StatusCodeToString(status.code()) + ": " + std::string(status.message());

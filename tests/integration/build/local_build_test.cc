@@ -103,8 +103,22 @@ struct Fixture {
   }
 };
 
+// What would let a sandbox build by itself: the compiler's parts and CUDA toolkits, the one from
+// PyPI included. Folders of the host.
+std::vector<std::string> ToolFolders(const ToolchainPaths& paths) {
+  std::vector<std::string> folders = {"/usr/lib/gcc", "/usr/lib/nvidia-cuda-toolkit", "/usr/local"};
+  for (const std::string& packages : paths.site_packages) {
+    for (const char* part : {"bin", "nvvm"})
+      folders.push_back(absl::StrCat(packages, "/nvidia/cu13/", part));
+  }
+  std::erase_if(folders,
+                [](const std::string& folder) { return !std::filesystem::is_directory(folder); });
+  return folders;
+}
+
 // A sandbox that runs `script` at `path` through the hook, and what it reported. Where
-// `is_without_tools`, PATH is empty and neither the compiler's parts nor a CUDA toolkit are there.
+// `is_without_tools`, PATH is empty and neither the compiler's parts nor a CUDA toolkit are there;
+// the driver makes sure.
 json RunHooked(Fixture* fixture, const std::string& path, const std::string& script,
                bool is_without_tools) {
   const std::string source_dir = Env("PIKE_SOURCE_DIR");
@@ -120,7 +134,8 @@ json RunHooked(Fixture* fixture, const std::string& path, const std::string& scr
     const std::string empty = fixture->folder.path() + "/empty";
     std::filesystem::create_directories(empty);
     spec.environment["PATH"] = "";
-    for (const char* hidden : {"/usr/lib/gcc", "/usr/local"})
+    spec.environment["IS_WITHOUT_TOOLS"] = "1";
+    for (const std::string& hidden : ToolFolders(fixture->toolchain.paths))
       spec.read_only_binds.push_back({empty, hidden});
   }
   spec.files = {{"/pike/driver.py",
@@ -134,8 +149,12 @@ json RunHooked(Fixture* fixture, const std::string& path, const std::string& scr
     INFO(frame.status().ToString() << sandbox->Stderr().Text());
     REQUIRE(frame.ok());
     json object = json::parse(frame->bytes);
-    if (object["type"] != "build")
+    if (object["type"] != "build") {
+      INFO(object.dump());
+      const bool is_done = object["type"] == "done";
+      REQUIRE(is_done);
       return object;
+    }
     const absl::StatusOr<BuildRequest> request = BuildRequestFromFrame(object);
     INFO(request.status().ToString());
     REQUIRE(request.ok());
@@ -176,6 +195,8 @@ TEST_CASE("load_inline: built once, then loaded and called where there is no too
 TEST_CASE("load_inline: a CUDA extension is built by nvcc without a GPU") {
   Fixture fixture;
   if (!fixture.toolchain.can_build_cuda()) {
+    if (Env("PIKE_REQUIRE_NVCC") == "1")
+      FAIL("no nvcc in CUDA_HOME, /usr/local/cuda or the Python's packages");
     WARN("no nvcc on this machine");
     return;
   }

@@ -51,7 +51,7 @@ class Lines:
 
 
 class Service:
-    """`pike up` with its own runtime and state folders. Use as a context manager."""
+    """`pike up` with its own runtime and state folders, without a GPU. Use as a context manager."""
 
     def __init__(self, *flags, ready_timeout_s=180):
         self.folder = tempfile.mkdtemp(prefix="pike_e2e.")
@@ -69,7 +69,7 @@ class Service:
         self._log_file = open(self.log, "wb")
         self.process = subprocess.Popen(
             [PIKE, "up", "--store", self.store, "--cache-dir", CACHE, "--metrics-base-port", "off",
-             "--python", PYTHON, *self.flags],
+             "--gpus", "none", "--python", PYTHON, *self.flags],
             env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log_file)
         self._lines = Lines(self.process.stdout)
         deadline = time.monotonic() + self.ready_timeout_s

@@ -1,4 +1,5 @@
 # expect: load_error
+# policy: first_call_timeout_ms=10000
 """Ends its process with status 0 while it is imported: that is no success."""
 import os
 

@@ -1,4 +1,5 @@
 # expect: runtime_error
+# policy: first_call_timeout_ms=10000
 """Aborts in its call."""
 import os
 

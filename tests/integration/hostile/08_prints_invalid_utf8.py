@@ -1,4 +1,5 @@
 # expect: runtime_error
+# policy: first_call_timeout_ms=10000
 """Prints bytes that are no text, and a terminal's escape sequences, on both streams; raises with some."""
 import os
 

@@ -1,5 +1,5 @@
 # expect: timeout
-# policy: build_timeout_ms=500
+# policy: build_timeout_ms=500 first_call_timeout_ms=10000
 """Its build takes longer than its deadline: the compile worker decides, and no GPU is asked."""
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline

@@ -14,9 +14,9 @@
 namespace pike::cli {
 namespace {
 
-using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using std::chrono::milliseconds;
+using testing::Contains;
 
 v1::EvaluationRecord ValidRecord() {
   v1::EvaluationRecord record;

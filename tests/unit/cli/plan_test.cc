@@ -11,7 +11,7 @@
 namespace pike::cli {
 namespace {
 
-using Catch::Matchers::Contains;
+using testing::Contains;
 
 // A folder of files whose content is their own name.
 class Files {

@@ -12,10 +12,10 @@
 
 namespace pike::cli {
 
-using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::Contains;
 
 TEST_CASE("RestartPolicy: pauses double and end in giving up", "[cli]") {
   RestartPolicy policy;

@@ -13,7 +13,7 @@
 namespace pike::coordinator {
 namespace {
 
-using Catch::Contains;
+using testing::Contains;
 
 const std::string kDigest = Sha256Hex("x");
 

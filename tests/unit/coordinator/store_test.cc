@@ -55,7 +55,7 @@ TEST_CASE("SqliteStore: a full disk loses nothing acknowledged and stops writes"
   const size_t acknowledged = FillUp(store.get(), &failure);
   CHECK(acknowledged > 0);
   CHECK(failure.code() == absl::StatusCode::kResourceExhausted);
-  CHECK_THAT(std::string(failure.message()), Catch::Contains("free space on its disk"));
+  CHECK_THAT(std::string(failure.message()), testing::Contains("free space on its disk"));
   // A later small batch could fit, but would leave a hole in the log.
   CHECK(store->Append({.records = {"x"}}) == failure);
   CHECK(store->ReplaceLog({}) == failure);
@@ -82,7 +82,7 @@ TEST_CASE("SqliteStore: a damaged or foreign file is refused with one line",
     REQUIRE(WriteFileAtomic(file.path, std::string(8192, 'z')).ok());
     const auto store = SqliteStore::Open({.path = file.path});
     CHECK(store.status().code() == absl::StatusCode::kDataLoss);
-    CHECK_THAT(std::string(store.status().message()), Catch::Contains("restore a backup"));
+    CHECK_THAT(std::string(store.status().message()), testing::Contains("restore a backup"));
   }
   SECTION("pages overwritten in the middle") {
     absl::Status failure;
@@ -105,7 +105,7 @@ TEST_CASE("SqliteStore: a damaged or foreign file is refused with one line",
     const auto store = SqliteStore::Open({.path = file.path});
     CHECK(store.status().code() == absl::StatusCode::kFailedPrecondition);
     CHECK_THAT(std::string(store.status().message()),
-               Catch::Contains("schema version 99 but this pike reads version 1"));
+               testing::Contains("schema version 99 but this pike reads version 1"));
   }
   SECTION("another program's database") {
     auto connection = SqliteConnection::Open(file.path);
@@ -125,7 +125,7 @@ TEST_CASE("StoreFolder: a second coordinator is refused until the first is gone"
     REQUIRE(first.ok());
     const auto second = StoreFolder::Open(path);
     CHECK(second.status().code() == absl::StatusCode::kFailedPrecondition);
-    CHECK_THAT(std::string(second.status().message()), Catch::Contains("another coordinator"));
+    CHECK_THAT(std::string(second.status().message()), testing::Contains("another coordinator"));
   }
   CHECK(StoreFolder::Open(path).ok());
 }

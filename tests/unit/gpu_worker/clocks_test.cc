@@ -7,6 +7,8 @@
 namespace pike::gpu {
 namespace {
 
+using testing::Approx;
+
 constexpr double kMs = 1e6;
 
 // `calls` calls: claims and what the judge saw beyond them, in ms, alternating between two values.

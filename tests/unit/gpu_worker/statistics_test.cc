@@ -9,6 +9,7 @@ namespace pike::gpu {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::Approx;
 
 TEST_CASE("Statistics: no samples give zeros") {
   const LatencySummary summary = Summarize({});

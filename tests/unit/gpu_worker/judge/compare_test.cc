@@ -9,6 +9,8 @@
 namespace pike::gpu {
 namespace {
 
+using testing::Approx;
+
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
