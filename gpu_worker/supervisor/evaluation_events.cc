@@ -85,7 +85,8 @@ void Evaluation::OnJudgeReadable() {
   absl::StatusOr<std::optional<nlohmann::json>> answer = bench_->Read(MonoNow() + kReadTimeout);
   if (!answer.ok())
     SeeJudge(Event::kProcessGone);
-  else if (*answer && operation_ && TextOf(**answer, "type") == "turn")
+  else if (*answer && operation_ && operation_->phase == Phase::kMeasure &&
+           TextOf(**answer, "type") == "turn")
     OnTurn(TextOf(**answer, "side") == "reference" ? Side::kReference : Side::kCandidate);
   else if (*answer)
     answer_ = *std::move(*answer);  // a copy would recurse as deep as the frame is nested
