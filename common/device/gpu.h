@@ -25,6 +25,7 @@ struct GpuInfo {
 struct GpuProcess {
   pid_t pid = 0;
   std::optional<uint64_t> memory_bytes;
+  bool is_graphics_only = false;  // as a desktop's: it draws, but does not compute
 };
 
 // What a GPU does now. What the driver does not tell is absent.

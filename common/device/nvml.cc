@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <system_error>
@@ -60,7 +61,8 @@ struct Functions {
   Result (*temperature)(Handle, int, unsigned*);
   Result (*power_mw)(Handle, unsigned*);
   Result (*ecc)(Handle, int, int, unsigned long long*);
-  Result (*processes)(Handle, unsigned*, ProcessInfo*);
+  Result (*compute_processes)(Handle, unsigned*, ProcessInfo*);
+  Result (*graphics_processes)(Handle, unsigned*, ProcessInfo*);
 };
 
 class Nvml : public GpuMonitor {
@@ -154,22 +156,43 @@ class Nvml : public GpuMonitor {
     return value;
   }
 
-  std::optional<std::vector<GpuProcess>> Processes(Handle device) const {
+  template <typename Function>
+  static std::optional<std::vector<GpuProcess>> ListProcesses(Function function, Handle device) {
     std::vector<ProcessInfo> infos(kProcessesMax);
     unsigned count = kProcessesMax;
-    if (nvml_.processes == nullptr)
+    if (function == nullptr)
       return std::nullopt;
-    const Result result = nvml_.processes(device, &count, infos.data());
+    const Result result = function(device, &count, infos.data());
     if (result != kSuccess && result != kInsufficientSize)
       return std::nullopt;
     std::vector<GpuProcess> processes;
     for (unsigned i = 0; i < count && i < kProcessesMax; ++i) {
-      GpuProcess process = {.pid = static_cast<pid_t>(infos[i].pid), .memory_bytes = {}};
+      GpuProcess process;
+      process.pid = static_cast<pid_t>(infos[i].pid);
       if (infos[i].used_memory != kNotAvailable)
         process.memory_bytes = infos[i].used_memory;
       processes.push_back(process);
     }
     return processes;
+  }
+
+  std::optional<std::vector<GpuProcess>> Processes(Handle device) const {
+    std::optional<std::vector<GpuProcess>> all = ListProcesses(nvml_.compute_processes, device);
+    const std::optional<std::vector<GpuProcess>> graphics =
+        ListProcesses(nvml_.graphics_processes, device);
+    if (!all || !graphics)
+      return all;
+    const size_t computing = all->size();
+    for (GpuProcess process : *graphics) {
+      // One that does both is in both lists, with the same memory.
+      const auto end = all->begin() + static_cast<std::ptrdiff_t>(computing);
+      if (std::any_of(all->begin(), end,
+                      [&process](const GpuProcess& other) { return other.pid == process.pid; }))
+        continue;
+      process.is_graphics_only = true;
+      all->push_back(process);
+    }
+    return all;
   }
 
   void* const library_;
@@ -200,7 +223,8 @@ Functions FindAll(void* library) {
   Find(library, "nvmlDeviceGetTemperature", &f.temperature);
   Find(library, "nvmlDeviceGetPowerUsage", &f.power_mw);
   Find(library, "nvmlDeviceGetTotalEccErrors", &f.ecc);
-  Find(library, "nvmlDeviceGetComputeRunningProcesses_v3", &f.processes);
+  Find(library, "nvmlDeviceGetComputeRunningProcesses_v3", &f.compute_processes);
+  Find(library, "nvmlDeviceGetGraphicsRunningProcesses_v3", &f.graphics_processes);
   return f;
 }
 

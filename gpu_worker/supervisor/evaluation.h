@@ -140,8 +140,8 @@ class Evaluation {
   void EndTurns();
   void RecordLock(const Operation& operation);
   void RecordInterval(const char* operation, MonoTime start);
-  // Into the evidence: the GPU before or after the timing. Others' processes on it void it. Returns
-  // what must be free of its memory, 0 if not known.
+  // Into the evidence: the GPU before or after the timing. Others that compute on it, or memory
+  // errors meanwhile, void it. Returns what must be free of its memory, 0 if not known.
   uint64_t LookAtGpu(bool is_before);
   // Nothing, and a device fault seen, if it cannot be read.
   std::optional<device::GpuReading> ReadGpu();

@@ -48,6 +48,25 @@ DeviceUse UseOf(const device::GpuReading& reading) {
   return FindDeviceUse(reading, {ours.begin(), ours.end()});
 }
 
+void FillState(const device::GpuReading& reading, v1::GpuState* state) {
+  if (reading.sm_clock_mhz)
+    state->set_sm_clock_mhz(*reading.sm_clock_mhz);
+  if (reading.memory_clock_mhz)
+    state->set_memory_clock_mhz(*reading.memory_clock_mhz);
+  if (reading.throttle_reasons)
+    state->set_throttle_reasons(*reading.throttle_reasons);
+  if (reading.temperature_c)
+    state->set_temperature_c(*reading.temperature_c);
+  if (reading.power_w)
+    state->set_power_w(*reading.power_w);
+  if (reading.ecc_uncorrected)
+    state->set_ecc_uncorrected(*reading.ecc_uncorrected);
+  if (reading.memory_used_bytes)
+    state->set_memory_used_bytes(*reading.memory_used_bytes);
+  if (reading.memory_total_bytes)
+    state->set_memory_total_bytes(*reading.memory_total_bytes);
+}
+
 }  // namespace
 
 void Evaluation::EnterDevice() {
@@ -258,30 +277,25 @@ uint64_t Evaluation::LookAtGpu(bool is_before) {
   v1::Evidence& evidence = report_.evidence;
   v1::GpuState* const state =
       is_before ? evidence.mutable_gpu_before() : evidence.mutable_gpu_after();
-  if (reading->sm_clock_mhz)
-    state->set_sm_clock_mhz(*reading->sm_clock_mhz);
-  if (reading->memory_clock_mhz)
-    state->set_memory_clock_mhz(*reading->memory_clock_mhz);
-  if (reading->throttle_reasons)
-    state->set_throttle_reasons(*reading->throttle_reasons);
-  if (reading->temperature_c)
-    state->set_temperature_c(*reading->temperature_c);
-  if (reading->power_w)
-    state->set_power_w(*reading->power_w);
-  if (reading->ecc_uncorrected)
-    state->set_ecc_uncorrected(*reading->ecc_uncorrected);
-  if (reading->memory_used_bytes)
-    state->set_memory_used_bytes(*reading->memory_used_bytes);
-  if (reading->memory_total_bytes)
-    state->set_memory_total_bytes(*reading->memory_total_bytes);
+  FillState(*reading, state);
   if (reading->processes)
     evidence.set_foreign_processes(ForeignText(use));
   if (!use.foreign.empty()) {
     SeeEnvironment(phase(),
                    absl::UnavailableError(absl::StrCat(
-                       "the GPU was not ours alone while it timed: process ", ForeignText(use),
+                       "the GPU was not ours alone while it timed: process ", PidsText(use.foreign),
                        " uses it, too; end it, or leave this GPU out of "
                        "--gpus")));
+  }
+  const v1::GpuState& before = evidence.gpu_before();
+  if (!is_before && before.has_ecc_uncorrected() && state->has_ecc_uncorrected() &&
+      state->ecc_uncorrected() > before.ecc_uncorrected()) {
+    Observation seen;
+    seen.event = Event::kDeviceFault;
+    seen.phase = phase();
+    seen.text = absl::StrCat("uncorrectable ECC errors while it timed: ", before.ecc_uncorrected(),
+                             " before, ", state->ecc_uncorrected(), " after");
+    See(std::move(seen));
   }
   return use.memory_floor_bytes;
 }
