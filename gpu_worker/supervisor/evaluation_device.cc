@@ -7,7 +7,9 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "common/device/xid.h"
 #include "common/sandbox/process_tree.h"
+#include "gpu_worker/core/device_fault.h"
 #include "gpu_worker/supervisor/device_use.h"
 #include "gpu_worker/supervisor/evaluation.h"
 #include "gpu_worker/supervisor/json_frame.h"
@@ -70,6 +72,8 @@ void FillState(const device::GpuReading& reading, v1::GpuState* state) {
 }  // namespace
 
 void Evaluation::EnterDevice() {
+  if (context_.monitor != nullptr && context_.node->is_cuda())
+    xids_before_ = context_.monitor->Xids(context_.device_id).total();
   absl::StatusOr<std::unique_ptr<QuietGate::Party>> party =
       context_.node->gate()->Enter(context_.is_alone, stop_);
   if (party.ok()) {
@@ -257,6 +261,28 @@ std::optional<device::GpuReading> Evaluation::ReadGpu() {
   seen.text = std::string(reading.status().message());
   See(std::move(seen));
   return std::nullopt;
+}
+
+void Evaluation::LookForDeviceFault() {
+  if (context_.monitor == nullptr || !context_.node->is_cuda())
+    return;
+  std::string fault;
+  for (const uint64_t xid : context_.monitor->Xids(context_.device_id).Since(xids_before_)) {
+    report_.evidence.add_xids(xid);
+    if (device::IsDeviceXid(xid))
+      fault = absl::StrCat("the driver reports Xid ", xid);
+  }
+  if (!CanBeDeviceFault(*seen_))
+    return;
+  if (fault.empty())
+    fault = std::string(context_.monitor->Read(context_.device_id).status().message());
+  if (fault.empty())
+    return;
+  Observation seen;
+  seen.event = Event::kDeviceFault;
+  seen.phase = seen_->phase;
+  seen.text = std::move(fault);
+  seen_ = std::move(seen);
 }
 
 uint64_t Evaluation::LookAtGpu(bool is_before) {
