@@ -160,6 +160,7 @@ void AppendGpu(const v1::Evidence& evidence, std::string* out) {
   if (evidence.has_gpu_after())
     AppendField("GPU after", GpuText(evidence.gpu_after()), out);
   AppendField("foreign", evidence.foreign_processes(), out);
+  AppendField("Xid", absl::StrJoin(evidence.xids(), ", "), out);
   if (evidence.quietness().baseline_us() > 0) {
     AppendField(
         "quiet",

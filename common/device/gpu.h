@@ -9,6 +9,8 @@
 
 #include <absl/status/statusor.h>
 
+#include "common/device/xid.h"
+
 namespace pike::device {
 
 // A GPU as its driver describes it.
@@ -25,6 +27,7 @@ struct GpuInfo {
 struct GpuProcess {
   pid_t pid = 0;
   std::optional<uint64_t> memory_bytes;
+  bool is_graphics_only = false;  // as a desktop's: it draws, but does not compute
 };
 
 // What a GPU does now. What the driver does not tell is absent.
@@ -48,6 +51,9 @@ class GpuMonitor {
   virtual absl::StatusOr<std::vector<GpuInfo>> List() = 0;
   // NotFound: no such GPU (any more); Unavailable: it is lost.
   virtual absl::StatusOr<GpuReading> Read(const std::string& uuid) = 0;
+  // The GPU's errors since the first call of this for it, whoever brought them about. Empty where
+  // the driver does not tell.
+  virtual XidLog Xids(const std::string& uuid) = 0;
   // Folder of the driver's libraries; empty if not known.
   virtual std::string DriverFolder() const = 0;
 };

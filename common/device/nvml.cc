@@ -2,13 +2,16 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
 
+#include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 
 namespace pike::device {
@@ -28,6 +31,9 @@ constexpr int kEccVolatile = 0;
 constexpr unsigned kNameBytes = 96;
 constexpr unsigned kProcessesMax = 256;
 constexpr unsigned long long kNotAvailable = ~0ULL;
+constexpr unsigned long long kEventXid = 0x8;
+constexpr unsigned kNoWaitMs = 0;
+constexpr int kEventsAtOnceMax = 256;
 
 struct MemoryInfo {
   unsigned long long total;
@@ -37,6 +43,14 @@ struct MemoryInfo {
 struct ProcessInfo {  // version 2, which version 3 of the function fills in, too
   unsigned pid;
   unsigned long long used_memory;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
+struct EventData {
+  Handle device;
+  unsigned long long type;
+  unsigned long long data;  // of kEventXid: its number
   unsigned gpu_instance;
   unsigned compute_instance;
 };
@@ -60,13 +74,22 @@ struct Functions {
   Result (*temperature)(Handle, int, unsigned*);
   Result (*power_mw)(Handle, unsigned*);
   Result (*ecc)(Handle, int, int, unsigned long long*);
-  Result (*processes)(Handle, unsigned*, ProcessInfo*);
+  Result (*compute_processes)(Handle, unsigned*, ProcessInfo*);
+  Result (*graphics_processes)(Handle, unsigned*, ProcessInfo*);
+  Result (*event_set_create)(Handle*);
+  Result (*event_set_wait)(Handle, EventData*, unsigned);
+  Result (*event_set_free)(Handle);
+  Result (*register_events)(Handle, unsigned long long, Handle);
 };
 
 class Nvml : public GpuMonitor {
  public:
   Nvml(void* library, const Functions& functions) : library_(library), nvml_(functions) {}
   ~Nvml() override {
+    for (const auto& [uuid, watch] : watches_) {
+      if (watch.events != nullptr)
+        nvml_.event_set_free(watch.events);
+    }
     nvml_.shutdown();
     ::dlclose(library_);
   }
@@ -108,6 +131,22 @@ class Nvml : public GpuMonitor {
     return reading;
   }
 
+  XidLog Xids(const std::string& uuid) override {
+    MutexLock lock(&mutex_);
+    const auto [found, is_new] = watches_.try_emplace(uuid);
+    Watch& watch = found->second;
+    if (is_new)
+      watch.events = WatchXids(uuid);
+    EventData event{};
+    for (int i = 0; i < kEventsAtOnceMax && watch.events != nullptr; ++i) {
+      if (nvml_.event_set_wait(watch.events, &event, kNoWaitMs) != kSuccess)
+        break;
+      if (event.type == kEventXid)
+        watch.log.Add(event.data);
+    }
+    return watch.log;
+  }
+
   std::string DriverFolder() const override {
     Dl_info info{};
     if (::dladdr(reinterpret_cast<void*>(nvml_.init), &info) == 0 || info.dli_fname == nullptr)
@@ -117,6 +156,26 @@ class Nvml : public GpuMonitor {
   }
 
  private:
+  struct Watch {
+    Handle events = nullptr;  // null: the driver does not tell
+    XidLog log;
+  };
+
+  // A set that gets the Xid events of the GPU; null if there is none.
+  Handle WatchXids(const std::string& uuid) const {
+    Handle device = nullptr;
+    Handle events = nullptr;
+    if (nvml_.event_set_create == nullptr || nvml_.event_set_wait == nullptr ||
+        nvml_.event_set_free == nullptr || nvml_.register_events == nullptr ||
+        nvml_.by_uuid(uuid.c_str(), &device) != kSuccess ||
+        nvml_.event_set_create(&events) != kSuccess)
+      return nullptr;
+    if (nvml_.register_events(device, kEventXid, events) == kSuccess)
+      return events;
+    nvml_.event_set_free(events);
+    return nullptr;
+  }
+
   absl::Status Check(Result result, const std::string& what) const {
     if (result == kSuccess)
       return absl::OkStatus();
@@ -154,17 +213,19 @@ class Nvml : public GpuMonitor {
     return value;
   }
 
-  std::optional<std::vector<GpuProcess>> Processes(Handle device) const {
+  template <typename Function>
+  static std::optional<std::vector<GpuProcess>> ListProcesses(Function function, Handle device) {
     std::vector<ProcessInfo> infos(kProcessesMax);
     unsigned count = kProcessesMax;
-    if (nvml_.processes == nullptr)
+    if (function == nullptr)
       return std::nullopt;
-    const Result result = nvml_.processes(device, &count, infos.data());
+    const Result result = function(device, &count, infos.data());
     if (result != kSuccess && result != kInsufficientSize)
       return std::nullopt;
     std::vector<GpuProcess> processes;
     for (unsigned i = 0; i < count && i < kProcessesMax; ++i) {
-      GpuProcess process = {.pid = static_cast<pid_t>(infos[i].pid), .memory_bytes = {}};
+      GpuProcess process;
+      process.pid = static_cast<pid_t>(infos[i].pid);
       if (infos[i].used_memory != kNotAvailable)
         process.memory_bytes = infos[i].used_memory;
       processes.push_back(process);
@@ -172,8 +233,29 @@ class Nvml : public GpuMonitor {
     return processes;
   }
 
+  std::optional<std::vector<GpuProcess>> Processes(Handle device) const {
+    std::optional<std::vector<GpuProcess>> all = ListProcesses(nvml_.compute_processes, device);
+    const std::optional<std::vector<GpuProcess>> graphics =
+        ListProcesses(nvml_.graphics_processes, device);
+    if (!all || !graphics)
+      return all;
+    const size_t computing = all->size();
+    for (GpuProcess process : *graphics) {
+      // One that does both is in both lists, with the same memory.
+      const auto end = all->begin() + static_cast<std::ptrdiff_t>(computing);
+      if (std::any_of(all->begin(), end,
+                      [&process](const GpuProcess& other) { return other.pid == process.pid; }))
+        continue;
+      process.is_graphics_only = true;
+      all->push_back(process);
+    }
+    return all;
+  }
+
   void* const library_;
   const Functions nvml_;
+  Mutex mutex_;
+  std::map<std::string, Watch> watches_ ABSL_GUARDED_BY(mutex_);  // by UUID
 };
 
 template <typename Function>
@@ -200,7 +282,12 @@ Functions FindAll(void* library) {
   Find(library, "nvmlDeviceGetTemperature", &f.temperature);
   Find(library, "nvmlDeviceGetPowerUsage", &f.power_mw);
   Find(library, "nvmlDeviceGetTotalEccErrors", &f.ecc);
-  Find(library, "nvmlDeviceGetComputeRunningProcesses_v3", &f.processes);
+  Find(library, "nvmlDeviceGetComputeRunningProcesses_v3", &f.compute_processes);
+  Find(library, "nvmlDeviceGetGraphicsRunningProcesses_v3", &f.graphics_processes);
+  Find(library, "nvmlEventSetCreate", &f.event_set_create);
+  Find(library, "nvmlEventSetWait_v2", &f.event_set_wait);
+  Find(library, "nvmlEventSetFree", &f.event_set_free);
+  Find(library, "nvmlDeviceRegisterEvents", &f.register_events);
   return f;
 }
 

@@ -17,12 +17,13 @@ from typing import Any, Callable, Dict, Iterable, Mapping, Tuple
 import torch
 
 TEXT_BYTES_MAX = 3500
-MEMORY_TEXTS = (
-    "DefaultCPUAllocator: can't allocate",
-    "CUDA error: out of memory",
-    "CUDA_ERROR_OUT_OF_MEMORY",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
+MEMORY_TEXTS = (  # in lower case
+    "defaultcpuallocator: can't allocate",
+    "out of memory",  # cudaGetErrorString, torch, Triton
+    "cuda_error_out_of_memory",
+    "cublas_status_alloc_failed",
+    "cublas_status_not_initialized",  # its handle's workspace did not fit
+    "cudnn_status_alloc_failed",
 )
 INSIDE_DIR = os.path.dirname(os.path.abspath(__file__))
 
@@ -78,7 +79,10 @@ def is_memory_error(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     # Neither torch's CPU allocator nor errors of CUDA and its libraries have types of their own.
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in MEMORY_TEXTS)
+    if not isinstance(error, RuntimeError):
+        return False
+    said = str(error).lower()
+    return any(text in said for text in MEMORY_TEXTS)
 
 
 def describe_error(error: BaseException) -> Tuple[str, str, str]:

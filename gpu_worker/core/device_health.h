@@ -9,16 +9,17 @@ namespace pike::gpu {
 
 // Whether a device can be trusted with evaluations. Faults of its own in a row quarantine it; when
 // that is over the next evaluation tries it with fresh processes, and one more fault quarantines it
-// for twice as long. Pure; not thread-safe.
+// for twice as long. Faults of what was on it when the quarantine began do not count. Pure; not
+// thread-safe.
 class DeviceHealth {
  public:
   static constexpr int kFaultsMax = 2;
   static constexpr std::chrono::seconds kQuarantineMin{30};
   static constexpr std::chrono::seconds kQuarantineMax{600};
 
-  // Returns for how long it is quarantined now; zero: not.
+  // Returns for how long it is quarantined by this; zero: it is not.
   std::chrono::seconds OnFault(MonoTime now) {
-    if (++faults_ < kFaultsMax)
+    if (IsQuarantined(now) || ++faults_ < kFaultsMax)
       return std::chrono::seconds(0);
     const std::chrono::seconds length = next_length_;
     until_ = now + length;

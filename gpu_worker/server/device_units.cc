@@ -53,14 +53,24 @@ absl::Status DeviceUnits::Supervise(const SupervisorOptions& options, build::Bro
   return absl::OkStatus();
 }
 
-DeviceUnits::Seat DeviceUnits::Take() {
-  const MonoTime now = MonoNow();
+DeviceUnits::Seat DeviceUnits::Take(const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] {
+    MutexLock lock(&mutex_);
+    stopped_.NotifyAll();
+  });
   MutexLock lock(&mutex_);
-  for (size_t i = 0; i < units_.size(); ++i)
-    loads_[i].is_quarantined = units_[i].supervisor->IsQuarantined(now);
-  const size_t index = PickDevice(loads_);
-  ++loads_[index].evaluations;
-  return Seat(this, index);
+  for (;;) {
+    for (size_t i = 0; i < units_.size(); ++i)
+      loads_[i].quarantined_until = units_[i].supervisor->quarantined_until();
+    const MonoTime now = MonoNow();
+    const MonoTime healthy_from = HealthyFrom(loads_);
+    if (healthy_from <= now || stop.stop_requested()) {
+      const size_t index = PickDevice(loads_, now);
+      ++loads_[index].evaluations;
+      return Seat(this, index);
+    }
+    stopped_.WaitUntil(&mutex_, healthy_from);
+  }
 }
 
 void DeviceUnits::Return(size_t index) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,8 +62,9 @@ class DeviceUnits {
   // Makes the supervisors. `options.device` is set here.
   absl::Status Supervise(const SupervisorOptions& options, build::Broker* broker);
 
-  // Of the device that has least to do.
-  Seat Take();
+  // Of the healthy device that has least to do. While all are quarantined it waits for the first of
+  // them, or until `stop` is requested: what is refused at once would use up its attempts.
+  Seat Take(const std::stop_token& stop);
   void CloseIdle(MonoTime now);
 
  private:
@@ -79,6 +81,7 @@ class DeviceUnits {
 
   std::vector<Unit> units_;
   Mutex mutex_;
+  CondVar stopped_;
   std::vector<DeviceLoad> loads_ ABSL_GUARDED_BY(mutex_);
 };
 

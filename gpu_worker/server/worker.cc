@@ -289,7 +289,7 @@ v1::LeaseResult Worker::RunLease(const v1::Lease& lease, const std::stop_token& 
     result = Failure(request.status());
   } else {
     const service::LeaseKey key{lease.lease_id(), lease.attempt()};
-    const DeviceUnits::Seat seat = units_->Take();
+    const DeviceUnits::Seat seat = units_->Take(stop);
     result = seat.supervisor()->Evaluate(
         *request, [this, &key](v1::Stage stage) { client_->SetStage(key, stage); }, stop);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
 namespace pike::gpu {
@@ -23,27 +24,36 @@ DeviceUse FindDeviceUse(const device::GpuReading& reading, const std::set<pid_t>
     if (ours.contains(process.pid))
       use.is_visible = true;
     else
-      use.foreign.push_back(process.pid);
+      (process.is_graphics_only ? use.graphics : use.foreign).push_back(process.pid);
     is_held_known = is_held_known && process.memory_bytes.has_value();
     held += process.memory_bytes.value_or(0);
   }
   // A list without ours is another pid namespace's.
-  if (!use.is_visible)
+  if (!use.is_visible) {
     use.foreign.clear();
+    use.graphics.clear();
+  }
   if (use.is_visible && is_held_known)
     use.memory_floor_bytes =
         *reading.memory_total_bytes - std::min(*reading.memory_total_bytes, held);
   return use;
 }
 
+std::string PidsText(const std::vector<pid_t>& pids) {
+  std::vector<pid_t> shown = pids;
+  shown.resize(std::min(shown.size(), kForeignShownMax));
+  return absl::StrJoin(shown, ", ");
+}
+
 std::string ForeignText(const DeviceUse& use) {
   if (!use.is_visible)
     return "not visible here";
-  if (use.foreign.empty())
-    return "none";
-  std::vector<pid_t> shown = use.foreign;
-  shown.resize(std::min(shown.size(), kForeignShownMax));
-  return absl::StrJoin(shown, ", ");
+  std::vector<std::string> parts;
+  if (!use.foreign.empty())
+    parts.push_back(PidsText(use.foreign));
+  if (!use.graphics.empty())
+    parts.push_back(absl::StrCat("graphics only: ", PidsText(use.graphics)));
+  return parts.empty() ? "none" : absl::StrJoin(parts, "; ");
 }
 
 }  // namespace pike::gpu

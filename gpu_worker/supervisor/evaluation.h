@@ -140,8 +140,8 @@ class Evaluation {
   void EndTurns();
   void RecordLock(const Operation& operation);
   void RecordInterval(const char* operation, MonoTime start);
-  // Into the evidence: the GPU before or after the timing. Others' processes on it void it. Returns
-  // what must be free of its memory, 0 if not known.
+  // Into the evidence: the GPU before or after the timing. Others that compute on it, or memory
+  // errors meanwhile, void it. Returns what must be free of its memory, 0 if not known.
   uint64_t LookAtGpu(bool is_before);
   // Nothing, and a device fault seen, if it cannot be read.
   std::optional<device::GpuReading> ReadGpu();
@@ -150,6 +150,9 @@ class Evaluation {
   void SeeEnvironment(Phase phase, const absl::Status& status);
   void SeeJudge(Event event);
   void SeeTaskFailed(const nlohmann::json& frame);
+  // Into the evidence: the GPU's errors since the start. What a failing GPU did to the candidate is
+  // not held against it.
+  void LookForDeviceFault();
   void CleanUp();
   void FillEvidence();
   bool IsCpu() const { return context_.device_id == "cpu"; }
@@ -171,6 +174,7 @@ class Evaluation {
   // spoken.
   std::optional<Observation> doubtful_;
   Phase phase_ = Phase::kLoad;
+  uint64_t xids_before_ = 0;  // that the GPU had at the start
   // Before the processes, which are its members.
   std::unique_ptr<QuietGate::Party> party_;
   std::chrono::nanoseconds frozen_charged_{};

@@ -7,7 +7,9 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "common/device/xid.h"
 #include "common/sandbox/process_tree.h"
+#include "gpu_worker/core/device_fault.h"
 #include "gpu_worker/supervisor/device_use.h"
 #include "gpu_worker/supervisor/evaluation.h"
 #include "gpu_worker/supervisor/json_frame.h"
@@ -48,9 +50,30 @@ DeviceUse UseOf(const device::GpuReading& reading) {
   return FindDeviceUse(reading, {ours.begin(), ours.end()});
 }
 
+void FillState(const device::GpuReading& reading, v1::GpuState* state) {
+  if (reading.sm_clock_mhz)
+    state->set_sm_clock_mhz(*reading.sm_clock_mhz);
+  if (reading.memory_clock_mhz)
+    state->set_memory_clock_mhz(*reading.memory_clock_mhz);
+  if (reading.throttle_reasons)
+    state->set_throttle_reasons(*reading.throttle_reasons);
+  if (reading.temperature_c)
+    state->set_temperature_c(*reading.temperature_c);
+  if (reading.power_w)
+    state->set_power_w(*reading.power_w);
+  if (reading.ecc_uncorrected)
+    state->set_ecc_uncorrected(*reading.ecc_uncorrected);
+  if (reading.memory_used_bytes)
+    state->set_memory_used_bytes(*reading.memory_used_bytes);
+  if (reading.memory_total_bytes)
+    state->set_memory_total_bytes(*reading.memory_total_bytes);
+}
+
 }  // namespace
 
 void Evaluation::EnterDevice() {
+  if (context_.monitor != nullptr && context_.node->is_cuda())
+    xids_before_ = context_.monitor->Xids(context_.device_id).total();
   absl::StatusOr<std::unique_ptr<QuietGate::Party>> party =
       context_.node->gate()->Enter(context_.is_alone, stop_);
   if (party.ok()) {
@@ -240,6 +263,28 @@ std::optional<device::GpuReading> Evaluation::ReadGpu() {
   return std::nullopt;
 }
 
+void Evaluation::LookForDeviceFault() {
+  if (context_.monitor == nullptr || !context_.node->is_cuda())
+    return;
+  std::string fault;
+  for (const uint64_t xid : context_.monitor->Xids(context_.device_id).Since(xids_before_)) {
+    report_.evidence.add_xids(xid);
+    if (device::IsDeviceXid(xid))
+      fault = absl::StrCat("the driver reports Xid ", xid);
+  }
+  if (!CanBeDeviceFault(*seen_))
+    return;
+  if (fault.empty())
+    fault = std::string(context_.monitor->Read(context_.device_id).status().message());
+  if (fault.empty())
+    return;
+  Observation seen;
+  seen.event = Event::kDeviceFault;
+  seen.phase = seen_->phase;
+  seen.text = std::move(fault);
+  seen_ = std::move(seen);
+}
+
 uint64_t Evaluation::LookAtGpu(bool is_before) {
   if (context_.monitor == nullptr || !context_.node->is_cuda())
     return 0;
@@ -258,30 +303,25 @@ uint64_t Evaluation::LookAtGpu(bool is_before) {
   v1::Evidence& evidence = report_.evidence;
   v1::GpuState* const state =
       is_before ? evidence.mutable_gpu_before() : evidence.mutable_gpu_after();
-  if (reading->sm_clock_mhz)
-    state->set_sm_clock_mhz(*reading->sm_clock_mhz);
-  if (reading->memory_clock_mhz)
-    state->set_memory_clock_mhz(*reading->memory_clock_mhz);
-  if (reading->throttle_reasons)
-    state->set_throttle_reasons(*reading->throttle_reasons);
-  if (reading->temperature_c)
-    state->set_temperature_c(*reading->temperature_c);
-  if (reading->power_w)
-    state->set_power_w(*reading->power_w);
-  if (reading->ecc_uncorrected)
-    state->set_ecc_uncorrected(*reading->ecc_uncorrected);
-  if (reading->memory_used_bytes)
-    state->set_memory_used_bytes(*reading->memory_used_bytes);
-  if (reading->memory_total_bytes)
-    state->set_memory_total_bytes(*reading->memory_total_bytes);
+  FillState(*reading, state);
   if (reading->processes)
     evidence.set_foreign_processes(ForeignText(use));
   if (!use.foreign.empty()) {
     SeeEnvironment(phase(),
                    absl::UnavailableError(absl::StrCat(
-                       "the GPU was not ours alone while it timed: process ", ForeignText(use),
+                       "the GPU was not ours alone while it timed: process ", PidsText(use.foreign),
                        " uses it, too; end it, or leave this GPU out of "
                        "--gpus")));
+  }
+  const v1::GpuState& before = evidence.gpu_before();
+  if (!is_before && before.has_ecc_uncorrected() && state->has_ecc_uncorrected() &&
+      state->ecc_uncorrected() > before.ecc_uncorrected()) {
+    Observation seen;
+    seen.event = Event::kDeviceFault;
+    seen.phase = phase();
+    seen.text = absl::StrCat("uncorrectable ECC errors while it timed: ", before.ecc_uncorrected(),
+                             " before, ", state->ecc_uncorrected(), " after");
+    See(std::move(seen));
   }
   return use.memory_floor_bytes;
 }

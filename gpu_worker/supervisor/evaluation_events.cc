@@ -85,7 +85,8 @@ void Evaluation::OnJudgeReadable() {
   absl::StatusOr<std::optional<nlohmann::json>> answer = bench_->Read(MonoNow() + kReadTimeout);
   if (!answer.ok())
     SeeJudge(Event::kProcessGone);
-  else if (*answer && operation_ && TextOf(**answer, "type") == "turn")
+  else if (*answer && operation_ && operation_->phase == Phase::kMeasure &&
+           TextOf(**answer, "type") == "turn")
     OnTurn(TextOf(**answer, "side") == "reference" ? Side::kReference : Side::kCandidate);
   else if (*answer)
     answer_ = *std::move(*answer);  // a copy would recurse as deep as the frame is nested
@@ -286,8 +287,7 @@ void Evaluation::SeeTaskFailed(const nlohmann::json& frame) {
 
 void Evaluation::CleanUp() {
   Observation& seen = *seen_;
-  if (seen.event == Event::kJudgeStuck || seen.event == Event::kCancelled ||
-      seen.event == Event::kDeviceFault)
+  if (seen.event == Event::kJudgeStuck || seen.event == Event::kCancelled)
     is_bench_good_ = false;
   // The host's CPU has no memory of its own that neighbours could take.
   seen.has_company = party_ && !IsCpu() && party_->has_company();
@@ -302,6 +302,9 @@ void Evaluation::CleanUp() {
     if (seen.side == link->side())
       seen.process = link->Facts();
   }
+  LookForDeviceFault();
+  if (seen.event == Event::kDeviceFault)
+    is_bench_good_ = false;
   if (bench_ && seen.side == Side::kJudge && seen.event == Event::kProcessGone)
     seen.process = bench_->End();
   if (bench_ && is_bench_good_ && is_begun_) {

@@ -106,9 +106,9 @@ Supervisor::Supervisor(SupervisorOptions options, Node* node, build::Broker* bro
       lock_(std::move(lock)),
       benches_(options_.benches_idle_max, options_.bench_idle_time_max) {}
 
-bool Supervisor::IsQuarantined(MonoTime now) {
+MonoTime Supervisor::quarantined_until() {
   MutexLock lock(&mutex_);
-  return health_.IsQuarantined(now);
+  return health_.quarantined_until();
 }
 
 void Supervisor::Learn(const Observation& seen, const Decision& decision) {
@@ -164,9 +164,10 @@ v1::LeaseResult Supervisor::Evaluate(const EvaluationRequest& request,
   std::vector<std::string> earlier;
   int tries = 0;  // with neighbours; one alone may follow
   for (;;) {
-    if (IsQuarantined(MonoNow()))
+    if (tries > 0 && MonoNow() < quarantined_until())
       return ResultOf({VerdictKind::kInfra, Blame::kInfrastructure, true,
-                       absl::StrCat("device ", options_.device.device_id(), " is quarantined")},
+                       absl::StrCat("device ", options_.device.device_id(), " is quarantined; ",
+                                    earlier.back())},
                       {}, {});
     ++tries;
     EvaluationReport report = Evaluation(context, request, on_stage, stop).Run();

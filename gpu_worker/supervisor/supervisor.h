@@ -52,7 +52,8 @@ class Supervisor {
   // InfraFailure. A failure of ours (a judge that died, say) is tried once more with new processes
   // before it is reported. `on_stage` is called on this thread. After a stop request it returns
   // soon; its result is then worthless. Memory of the device that ran out beside others is tried
-  // again with the device alone. While the device is quarantined the answer is a retryable failure.
+  // again with the device alone. No second try is made on a device that is quarantined meanwhile:
+  // the answer is a retryable failure then. To begin with a healthy one is the caller's business.
   v1::LeaseResult Evaluate(const EvaluationRequest& request,
                            const std::function<void(v1::Stage)>& on_stage,
                            const std::stop_token& stop);
@@ -60,8 +61,8 @@ class Supervisor {
   // Closes judges that were idle for too long. Call now and then.
   void CloseIdle(MonoTime now) { benches_.CloseIdle(now); }
 
-  // Faults of the device itself, not of candidates, have put it out of use for a while.
-  bool IsQuarantined(MonoTime now);
+  // Faults of the device itself, not of candidates, put it out of use until then.
+  MonoTime quarantined_until();
 
  private:
   Supervisor(SupervisorOptions options, Node* node, build::Broker* broker,

@@ -9,6 +9,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from judge_driver import LINEAR_TASK, Bench, Runner, linear, start_program
 
+import loader
+
 
 NULL_BYTE_ERROR = "ValueError" if sys.version_info < (3, 12) else "SyntaxError"
 
@@ -179,6 +181,19 @@ class LoadTest(unittest.TestCase):
                 ("failed", where, kind, error_type),
                 answer,
             )
+
+    def test_what_says_that_memory_ran_out(self):
+        for text in (
+            "Triton Error [CUDA]: out of memory",
+            "CUDA error: out of memory\nCUDA kernel errors might be reported later",
+            "CUDA Out Of Memory.",
+            "CUDA_ERROR_OUT_OF_MEMORY",
+            "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+            "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        ):
+            self.assertEqual(loader.describe_error(RuntimeError(text))[2], "memory", text)
+        for error in (RuntimeError("index out of range"), ValueError("out of memory")):
+            self.assertEqual(loader.describe_error(error)[2], "exception", error)
 
     def test_a_failure_of_the_task_file_is_the_task_s(self):
         task = self.bench.write("broken.py", "def get_init_inputs():\n    return undefined\n")

@@ -144,7 +144,7 @@ class DevicesFixture {
     policy.set_load_timeout_ms(120'000);
     policy.set_first_call_timeout_ms(60'000);
     policy.set_call_timeout_ms(60'000);
-    const DeviceUnits::Seat seat = units->Take();
+    const DeviceUnits::Seat seat = units->Take({});
     return seat.supervisor()->Evaluate(request, [](v1::Stage /*stage*/) {}, {});
   }
 

@@ -13,14 +13,22 @@ TEST_CASE("DeviceHealth: faults in a row quarantine, ever longer, success forgiv
   health.OnFault(start);
   CHECK(health.OnFault(start) == DeviceHealth::kQuarantineMin);
   CHECK(health.IsQuarantined(start + DeviceHealth::kQuarantineMin / 2));
+  // A neighbour that had begun before fails, too: the same fault.
+  CHECK(health.OnFault(start + DeviceHealth::kQuarantineMin / 2).count() == 0);
+  CHECK(health.quarantined_until() == start + DeviceHealth::kQuarantineMin);
   MonoTime now = start + DeviceHealth::kQuarantineMin;
   CHECK_FALSE(health.IsQuarantined(now));
   CHECK(health.OnFault(now) == DeviceHealth::kQuarantineMin * 2);
-  for (int i = 0; i < 10; ++i)
-    now += health.OnFault(now);
+  for (int i = 0; i < 10; ++i) {
+    now = health.quarantined_until();
+    health.OnFault(now);
+  }
+  now = health.quarantined_until();
   CHECK(health.OnFault(now) == DeviceHealth::kQuarantineMax);
   health.OnSuccess();
+  now = health.quarantined_until();
   CHECK(health.OnFault(now).count() == 0);
+  CHECK(health.OnFault(now) == DeviceHealth::kQuarantineMin);
 }
 
 }  // namespace pike::gpu

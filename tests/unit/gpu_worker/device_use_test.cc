@@ -22,10 +22,22 @@ TEST_CASE("Device use: others are told from ours") {
   CHECK(use.memory_floor_bytes == 0);  // what 9 holds is not known
 }
 
+TEST_CASE("Device use: one that only draws holds memory, but is no company") {
+  const device::GpuReading reading = ReadingOf({{7, 8 * kGiB}, {9, 30 * kGiB, true}});
+  const DeviceUse use = FindDeviceUse(reading, {7});
+  CHECK(use.foreign.empty());
+  CHECK(use.graphics == std::vector<pid_t>{9});
+  CHECK(use.memory_floor_bytes == 100 * kGiB);
+  CHECK(ForeignText(use) == "graphics only: 9");
+  CHECK(ForeignText(FindDeviceUse(ReadingOf({{7, kGiB}, {8, kGiB}, {9, kGiB, true}}), {7})) ==
+        "8; graphics only: 9");
+}
+
 TEST_CASE("Device use: a list without ours says nothing") {
-  const DeviceUse use = FindDeviceUse(ReadingOf({{8, kGiB}}), {7});
+  const DeviceUse use = FindDeviceUse(ReadingOf({{8, kGiB}, {9, kGiB, true}}), {7});
   CHECK_FALSE(use.is_visible);
   CHECK(use.foreign.empty());
+  CHECK(use.graphics.empty());
   CHECK(use.memory_floor_bytes == 0);
   CHECK(ForeignText(use) == "not visible here");
   CHECK(ForeignText(FindDeviceUse({}, {7})) == "not visible here");

@@ -1,9 +1,12 @@
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "common/device/core_plan.h"
 #include "common/device/device_choice.h"
 #include "common/device/nvml.h"
+#include "common/device/xid.h"
 #include "tests/testing/catch.h"
 
 namespace pike::device {
@@ -87,6 +90,30 @@ TEST_CASE("PlanCores: two to four per device, at most half, none on small machin
     CHECK_FALSE(ParseCores(text).ok());
 }
 
+TEST_CASE("XidLog: what came since a mark, the last of it") {
+  XidLog log;
+  CHECK(log.Since(0).empty());
+  log.Add(31);
+  const uint64_t mark = log.total();
+  CHECK(log.Since(mark).empty());
+  log.Add(79);
+  log.Add(45);
+  CHECK(log.Since(mark) == std::vector<uint64_t>{79, 45});
+  CHECK(log.Since(0) == std::vector<uint64_t>{31, 79, 45});
+  CHECK(log.Since(99).empty());
+  for (size_t i = 0; i < XidLog::kKeptMax; ++i)
+    log.Add(13);
+  CHECK(log.total() == XidLog::kKeptMax + 3);
+  CHECK(log.Since(0) == std::vector<uint64_t>(XidLog::kKeptMax, 13));
+}
+
+TEST_CASE("IsDeviceXid: the GPU's own errors, not those of programs") {
+  for (const uint64_t xid : std::vector<uint64_t>{48, 63, 64, 74, 79, 92, 94, 95, 119, 120})
+    CHECK(IsDeviceXid(xid));
+  for (const uint64_t xid : std::vector<uint64_t>{0, 13, 31, 32, 43, 45, 69, 1'000})
+    CHECK_FALSE(IsDeviceXid(xid));
+}
+
 TEST_CASE("OpenNvml: with or without a driver it answers") {
   const auto monitor = OpenNvml();
   if (!monitor.ok()) {
@@ -95,8 +122,11 @@ TEST_CASE("OpenNvml: with or without a driver it answers") {
   }
   const auto gpus = (*monitor)->List();
   REQUIRE(gpus.ok());
-  for (const GpuInfo& gpu : *gpus)
+  for (const GpuInfo& gpu : *gpus) {
     CHECK((*monitor)->Read(gpu.uuid).ok());
+    const uint64_t before = (*monitor)->Xids(gpu.uuid).total();
+    CHECK((*monitor)->Xids(gpu.uuid).Since(before).empty());
+  }
 }
 
 }  // namespace
