@@ -12,11 +12,13 @@
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/strip.h>
 #include <google/protobuf/util/json_util.h>
 
 #include "common/base/file.h"
+#include "pike/v1/admin.pb.h"
 #include "pike/v1/evaluation.pb.h"
 #include "tests/testing/catch.h"
 #include "tests/testing/metrics_page.h"
@@ -60,6 +62,7 @@ class Up {
   }
 
   std::string runtime_dir() const { return folder_.path() + "/run"; }
+  std::string state_dir() const { return folder_.path() + "/state"; }
   Program& program() { return *program_; }
 
  private:
@@ -222,6 +225,48 @@ void CheckHostile(const Up& up, const std::string& task, const std::string& host
   CHECK(taken <= AllowedMs(first.policy()));
 }
 
+// Every regular file of a folder.
+std::vector<std::string> FilesIn(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file())
+      paths.push_back(entry.path().string());
+  }
+  return paths;
+}
+
+// Ids of the workers, by the process of each.
+std::map<std::string, std::string> WorkerIds(const Up& up) {
+  std::map<std::string, std::string> ids;
+  const auto outcome = up.Client({"workers", "--json"})->Finish();
+  for (const absl::string_view line : absl::StrSplit(outcome.out, '\n', absl::SkipEmpty())) {
+    v1::WorkerRecord worker;
+    REQUIRE(google::protobuf::util::JsonStringToMessage(std::string(line), &worker).ok());
+    const std::vector<std::string> parts = absl::StrSplit(worker.worker_id(), '-');
+    REQUIRE(parts.size() >= 4);  // kind, host, process, random
+    ids[parts[parts.size() - 2]] = worker.worker_id();
+    CHECK(worker.capabilities_size() > 8);
+  }
+  return ids;
+}
+
+// The attacking task with its targets: the service's files, socket and processes.
+std::string WriteAttack(const Up& up, const std::vector<std::string>& pids) {
+  std::vector<std::string> files = FilesIn(up.state_dir());
+  files.push_back(up.state_dir() + "/new");
+  files.push_back(up.runtime_dir() + "/new");
+  const auto quoted = [](const std::vector<std::string>& texts) {
+    return absl::StrCat("['", absl::StrJoin(texts, "', '"), "']");
+  };
+  const std::string path = up.runtime_dir() + "/attack.py";
+  const std::string text =
+      absl::StrCat("TARGETS = (", quoted(files), ", '", up.runtime_dir(), "/pike.sock', [",
+                   absl::StrJoin(pids, ", "), "])\n",
+                   *ReadFile(SourceDir() + "/tests/integration/hostile_task/task.py", 1 << 20));
+  REQUIRE(WriteFileAtomic(path, text).ok());
+  return path;
+}
+
 }  // namespace
 
 TEST_CASE("pike up: the examples end with the verdicts they announce, counted and kept", "[cli]") {
@@ -253,6 +298,56 @@ TEST_CASE("pike up: hostile candidates end rightly and in time, and the next one
   }
   up.program().Signal(SIGTERM);
   CHECK(up.program().Finish().exit_code == 0);
+}
+
+// The attack runs in the judge and in both runners; a good evaluation runs beside it.
+TEST_CASE("pike up: a task that attacks spoils nothing but its own verdict", "[cli]") {
+  const std::string folder = SourceDir() + "/tests/integration/hostile";
+  const std::vector<std::string> good = {"eval", folder + "/task.py",
+                                         folder + "/good/well_behaved.py", "--json"};
+  Up up({"--gpu-slots", "2", "--compile-slots", "1"});
+  up.WaitUntilReady();
+  CHECK(VerdictOf(up.Client(good)->Finish().out) == "valid");
+  const auto workers = WorkerIds(up);
+  REQUIRE(workers.size() == 2);
+  std::vector<std::string> pids = {std::to_string(up.program().pid())};
+  for (const auto& [pid, id] : workers)
+    pids.push_back(pid);
+  const auto attack =
+      up.Client({"eval", WriteAttack(up, pids), "reference", "--json", "--set", "timed_ms_max=50"});
+  const auto beside = up.Client(good);
+  const auto good_outcome = beside->Finish();
+  const auto attack_outcome = attack->Finish();
+  INFO(good_outcome.err << attack_outcome.out << attack_outcome.err);
+  CHECK(VerdictOf(good_outcome.out) == "valid");
+  // It has a verdict of its own, whichever that is.
+  CHECK_FALSE(absl::StartsWith(VerdictOf(attack_outcome.out), "no record"));
+  CHECK(VerdictOf(up.Client(good)->Finish().out) == "valid");
+  CHECK(WorkerIds(up) == workers);
+  CHECK_FALSE(fs::exists(up.state_dir() + "/new"));
+  CHECK_FALSE(fs::exists(up.runtime_dir() + "/new"));
+  for (const std::string& path : FilesIn(up.state_dir())) {
+    INFO(path);
+    CHECK_FALSE(absl::EndsWith(ReadFile(path, 64 << 20).value_or(""), "the task was here"));
+  }
+  up.program().Signal(SIGTERM);
+  CHECK(up.program().Finish().exit_code == 0);
+}
+
+TEST_CASE("Workers: a layer that is required and missing is named, in one line", "[cli]") {
+  const TempFolder folder = *TempFolder::Create("pike-required");
+  for (const char* worker : {"pike-compile-worker", "pike-gpu-worker"}) {
+    const auto outcome =
+        Program({BinPath(worker), "--require-sandbox", "--without-cgroups", "--python",
+                 std::getenv("PIKE_PYTHON"), "--service", "unix:" + folder.path() + "/none.sock",
+                 "--runtime-dir", folder.path() + "/run", "--cache-dir", folder.path() + "/cache",
+                 "--metrics-address", "off"})
+            .Finish();
+    INFO(worker << "\n" << outcome.err);
+    CHECK(outcome.exit_code == 1);
+    CHECK_THAT(outcome.err, Contains("--require-sandbox: this machine lacks cgroup-memory, "
+                                     "cgroup-freezer ("));
+  }
 }
 
 TEST_CASE("pike up: a second one on the same runtime folder is refused", "[cli]") {

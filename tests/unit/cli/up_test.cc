@@ -119,6 +119,20 @@ TEST_CASE("ChildPlan: caches lie in the state folder unless told otherwise", "[c
   CHECK(has(PlanChildren(settings)[2], "/c/pike-gpu-worker"));
 }
 
+TEST_CASE("ChildPlan: both workers require the sandbox if asked to", "[cli]") {
+  UpSettings settings;
+  settings.metrics_addresses = {"off", "off", "off"};
+  for (const bool is_required : {false, true}) {
+    settings.is_sandbox_required = is_required;
+    const auto children = PlanChildren(settings);
+    for (size_t i = 0; i < children.size(); ++i) {
+      const auto& argv = children[i].argv;
+      const bool has_flag = std::find(argv.begin(), argv.end(), "--require-sandbox") != argv.end();
+      CHECK(has_flag == (is_required && i > 0));
+    }
+  }
+}
+
 TEST_CASE("ChildPlan: all problems are told at once", "[cli]") {
   const auto folder = TempFolder::Create("pike-up");
   UpOptions options;
