@@ -127,7 +127,7 @@ absl::StatusOr<std::vector<int>> MetricsPorts(const std::string& base_port) {
   }
   if (base == 0)
     return std::vector<int>(kProcesses, 0);
-  return std::vector<int>{base, base + 1, base + 2};
+  return std::vector<int>{base, base + 1, base + 2, base + 3};
 }
 
 absl::Status ResolveGpus(const std::string& gpus, const std::vector<device::GpuInfo>& present,

@@ -10,7 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 
 #include <absl/strings/str_cat.h>
@@ -26,6 +28,10 @@ namespace {
 constexpr size_t kFilterBytesMax = size_t{64} << 10;
 // The kernel reads only these bits of an `int` argument, so a comparison must not see the others.
 constexpr uint64_t kIntBits = 0xffffffff;
+// Beside Unix sockets those that container runtimes allow, under which CUDA is known to work. In
+// the sandbox's own network namespace there is nobody to talk to. The kernel knows none from AF_MAX
+// on.
+constexpr uint64_t kFamilies[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
 
 struct DeniedCall {
   const char* name;
@@ -133,9 +139,14 @@ absl::Status DenyArguments(scmp_filter_ctx context) {
   for (const uint64_t flag : kNamespaceFlags)
     RETURN_IF_ERROR(DenyByArgument(context, EPERM, SCMP_SYS(clone),
                                    scmp_arg_cmp{0, SCMP_CMP_MASKED_EQ, flag, flag}));
-  for (const int call : {SCMP_SYS(socket), SCMP_SYS(socketpair)})
-    RETURN_IF_ERROR(
-        DenyByArgument(context, EAFNOSUPPORT, call, scmp_arg_cmp{0, SCMP_CMP_NE, AF_UNIX, 0}));
+  for (uint64_t family = 0; family < AF_MAX; ++family) {
+    if (std::count(std::begin(kFamilies), std::end(kFamilies), family) > 0)
+      continue;
+    for (const int call : {SCMP_SYS(socket), SCMP_SYS(socketpair)}) {
+      RETURN_IF_ERROR(DenyByArgument(context, EAFNOSUPPORT, call,
+                                     scmp_arg_cmp{0, SCMP_CMP_MASKED_EQ, kIntBits, family}));
+    }
+  }
   for (const uint64_t request : {uint64_t{TIOCSTI}, uint64_t{TIOCLINUX}})
     RETURN_IF_ERROR(DenyByArgument(context, EPERM, SCMP_SYS(ioctl),
                                    scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, kIntBits, request}));

@@ -14,8 +14,9 @@ bool HasSeccomp();
 // without it, so programs that only try go on. Refused are other processes' memory and descriptors,
 // the kernel's keys, namespaces, mounts, the clock, whatever administers the machine, interfaces
 // whose size makes them the usual way into the kernel (bpf, perf, io_uring, userfaultfd), sockets
-// other than Unix ones, and input faked on a terminal. Of other architectures' calls (32 bits, x32)
-// none is there. Starting programs is allowed: Triton runs compilers in the first call.
+// other than Unix, IP and netlink ones, and input faked on a terminal. Of other architectures'
+// calls (32 bits, x32) none is there. Starting programs is allowed: Triton runs compilers in the
+// first call.
 absl::StatusOr<std::string> MakeSeccompFilter();
 
 }  // namespace pike::sandbox

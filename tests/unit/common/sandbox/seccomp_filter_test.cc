@@ -175,7 +175,8 @@ TEST_CASE("SeccompFilter: allows what programs, compilers and drivers live on") 
   CHECK(answer(SYS_clone, {CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                            CLONE_SYSVSEM | CLONE_SETTLS}) == kAllowed);
   CHECK(answer(SYS_clone, {CLONE_VM | CLONE_VFORK | 17}) == kAllowed);
-  CHECK(answer(SYS_socket, {AF_UNIX, SOCK_STREAM}) == kAllowed);
+  for (const uint64_t family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK})
+    CHECK(answer(SYS_socket, {family, SOCK_STREAM}) == kAllowed);
   CHECK(answer(SYS_socketpair, {AF_UNIX, SOCK_SEQPACKET}) == kAllowed);
   CHECK(answer(SYS_ioctl, {0, 0xc020462a}) == kAllowed);  // NVIDIA's are of this kind
   CHECK(answer(SYS_ioctl, {0, TIOCGWINSZ}) == kAllowed);
@@ -190,7 +191,7 @@ TEST_CASE("SeccompFilter: arguments are compared as the kernel reads them") {
     CHECK(answer(SYS_clone, {flag | 17}) == Refused(EPERM));
     CHECK(answer(SYS_clone, {flag | 17 | kHighBit}) == Refused(EPERM));
   }
-  for (const uint64_t family : {AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_ALG, AF_VSOCK}) {
+  for (const uint64_t family : {AF_UNSPEC, AF_PACKET, AF_TIPC, AF_ALG, AF_VSOCK, AF_XDP}) {
     INFO(family);
     CHECK(answer(SYS_socket, {family}) == Refused(EAFNOSUPPORT));
     CHECK(answer(SYS_socket, {family | kHighBit}) == Refused(EAFNOSUPPORT));
