@@ -25,6 +25,7 @@ constexpr milliseconds kPumpMax{1'000};
 constexpr milliseconds kStartTimeout{20'000};
 constexpr milliseconds kStartStep{20};
 constexpr int kMeasurementsMax = 3;
+constexpr int kRunnersMax = 3;  // for one side, of those that die before they are told anything
 
 milliseconds Ms(uint32_t value) {
   return milliseconds(value);
@@ -186,23 +187,27 @@ bool Evaluation::TakeRunner(Side side, const UniqueFd& call_channel,
   const int64_t limit =
       std::min(context_.node->options().runner_memory_bytes_max,
                static_cast<int64_t>(is_candidate ? request_.policy.memory_bytes_max() : 0));
-  absl::StatusOr<sandbox::WarmSandbox> warm =
-      context_.node->TakeRunner(limit, MonoNow() + context_.node->options().ready_timeout, stop_);
-  if (!warm.ok()) {
-    SeeEnvironment(Phase::kLoad, warm.status());
-    return false;
-  }
-  *link = std::make_unique<RunnerLink>(side, context_.node, *std::move(warm));
-  (*link)->Join(party_->id());
-  if (is_candidate)
-    HandCachesOn(*(*link)->sandbox());
   LoadOrder order;
   order.source = is_candidate ? request_.candidate_source : request_.task.source;
   order.entries = is_candidate ? std::vector<std::string>{"ModelNew", "Model"}
                                : std::vector<std::string>{request_.task.entry_reference};
   order.task_source = request_.task.source;
   order.weight_seed = request_.task.weight_seed;
-  const absl::Status sent = (*link)->Load(order, call_channel);
+  // One that died while it waited warm knows nothing of the candidate yet and is replaced.
+  absl::Status sent;
+  for (int i = 0; i < kRunnersMax && (i == 0 || absl::IsOutOfRange(sent)); ++i) {
+    absl::StatusOr<sandbox::WarmSandbox> warm =
+        context_.node->TakeRunner(limit, MonoNow() + context_.node->options().ready_timeout, stop_);
+    if (!warm.ok()) {
+      SeeEnvironment(Phase::kLoad, warm.status());
+      return false;
+    }
+    *link = std::make_unique<RunnerLink>(side, context_.node, *std::move(warm));
+    (*link)->Join(party_->id());
+    if (is_candidate)
+      HandCachesOn(*(*link)->sandbox());
+    sent = (*link)->Load(order, call_channel);
+  }
   if (!sent.ok()) {
     SeeEnvironment(Phase::kLoad, sent);
     return false;
