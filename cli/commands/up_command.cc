@@ -85,6 +85,12 @@ ExitCode Run(const UpOptions& options, const GlobalOptions& globals) {
   for (const std::string& warning : settings->warnings)
     PrintError(absl::StrCat("warning: ", warning));
   RemoveFile(*runtime_dir + "/metrics");
+  const auto server =
+      service::Metrics::Start({"pike-up", settings->metrics_addresses.back(), *runtime_dir});
+  if (!server.ok()) {
+    PrintError(server.status().message());
+    return ExitCode::kFailure;
+  }
   const absl::Status endpoint = service::WriteEndpoint(*runtime_dir, settings->target);
   if (!endpoint.ok()) {
     PrintError(endpoint.message());
@@ -96,12 +102,6 @@ ExitCode Run(const UpOptions& options, const GlobalOptions& globals) {
     idle_limits->grace = std::chrono::seconds(options.idle_grace_s);
   }
   std::cout << "starting pike in " << *runtime_dir << std::endl;
-  const auto server =
-      service::Metrics::Start({"pike-up", settings->metrics_addresses.back(), *runtime_dir});
-  if (!server.ok()) {
-    PrintError(server.status().message());
-    return ExitCode::kFailure;
-  }
   UpMetrics metrics(&(*server)->registry());
   const ExitCode code = UpSupervisor(*settings, idle_limits, &signals, &metrics).Run();
   RemoveFile(*runtime_dir + "/endpoint");
