@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -45,9 +46,15 @@ uint64_t NsOf(MonoTime time) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
 }
 
-DeviceUse UseOf(const device::GpuReading& reading) {
-  const std::vector<pid_t> ours = sandbox::ProcessTree(::getpid());
-  return FindDeviceUse(reading, {ours.begin(), ours.end()});
+std::set<pid_t> OurProcesses() {
+  const std::vector<pid_t> tree = sandbox::ProcessTree(::getpid());
+  return {tree.begin(), tree.end()};
+}
+
+// `ours`: before the reading was taken. One of ours that has ended since is no stranger.
+DeviceUse UseOf(const device::GpuReading& reading, std::set<pid_t> ours) {
+  ours.merge(OurProcesses());
+  return FindDeviceUse(reading, ours);
 }
 
 void FillState(const device::GpuReading& reading, v1::GpuState* state) {
@@ -288,17 +295,19 @@ void Evaluation::LookForDeviceFault() {
 uint64_t Evaluation::LookAtGpu(bool is_before) {
   if (context_.monitor == nullptr || !context_.node->is_cuda())
     return 0;
+  std::set<pid_t> ours = OurProcesses();
   std::optional<device::GpuReading> reading = ReadGpu();
   if (!reading)
     return 0;
-  DeviceUse use = UseOf(*reading);
+  DeviceUse use = UseOf(*reading, std::move(ours));
   const MonoTime grace_end = MonoNow() + kForeignGrace;
   while (!use.foreign.empty() && !seen_ && MonoNow() < grace_end) {
     Pump(MonoNow() + kForeignStep);
+    ours = OurProcesses();
     reading = ReadGpu();
     if (!reading)
       return 0;
-    use = UseOf(*reading);
+    use = UseOf(*reading, std::move(ours));
   }
   v1::Evidence& evidence = report_.evidence;
   v1::GpuState* const state =
