@@ -67,9 +67,11 @@ class Service:
     def __enter__(self):
         become_subreaper()
         self._log_file = open(self.log, "wb")
+        given = {flag.split("=", 1)[0] for flag in self.flags}
+        usual = {"--cache-dir": CACHE, "--metrics-base-port": "off", "--gpus": "none"}
+        flags = [f"{name}={value}" for name, value in usual.items() if name not in given]
         self.process = subprocess.Popen(
-            [PIKE, "up", "--store", self.store, "--cache-dir", CACHE, "--metrics-base-port", "off",
-             "--gpus", "none", "--python", PYTHON, *self.flags],
+            [PIKE, "up", "--store", self.store, "--python", PYTHON, *flags, *self.flags],
             env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log_file)
         self._lines = Lines(self.process.stdout)
         deadline = time.monotonic() + self.ready_timeout_s
