@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include <absl/strings/str_cat.h>
 
+#include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/sandbox/bwrap_command.h"
 #include "common/sandbox/host_check.h"
@@ -21,6 +24,8 @@
 
 namespace pike::sandbox {
 namespace {
+
+constexpr std::chrono::milliseconds kStillStep(1);
 
 RootLayout Layout(const HostOptions& options, std::string seccomp_filter) {
   RootLayout layout = ReadRootLayout();
@@ -54,6 +59,20 @@ class SandboxHost::Impl {
   const std::unique_ptr<TreeLimiter> limiter;
   MemoryWatch watch;
   const Workshop workshop;
+
+  // The trees that may still live.
+  std::vector<std::shared_ptr<WatchedTree>> LiveTrees() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    std::vector<std::shared_ptr<WatchedTree>> live;
+    for (const std::weak_ptr<WatchedTree>& tree : trees) {
+      if (std::shared_ptr<WatchedTree> one = tree.lock())
+        live.push_back(std::move(one));
+    }
+    return live;
+  }
+
+  Mutex mutex;
+  std::vector<std::weak_ptr<WatchedTree>> trees ABSL_GUARDED_BY(mutex);
+  bool is_still ABSL_GUARDED_BY(mutex) = false;
 };
 
 absl::StatusOr<std::unique_ptr<SandboxHost>> SandboxHost::Create(const HostOptions& options) {
@@ -95,8 +114,41 @@ absl::StatusOr<std::unique_ptr<Sandbox>> SandboxHost::Start(const SandboxSpec& s
                         ? impl_->options.uid_base + static_cast<uid_t>(slot)
                         : geteuid();
   ASSIGN_OR_RETURN(Launched launched, Launch(impl_->workshop, spec, uid));
+  {
+    MutexLock lock(&impl_->mutex);
+    std::erase_if(impl_->trees, [](const auto& tree) { return tree.expired(); });
+    impl_->trees.push_back(launched.tree);
+    if (impl_->is_still)
+      RETURN_IF_ERROR(launched.tree->Freeze());
+  }
   return std::unique_ptr<Sandbox>(new Sandbox(
       std::make_unique<Sandbox::Impl>(spec.name, uid, std::move(lease), std::move(launched))));
+}
+
+absl::Status SandboxHost::StandStill(MonoTime deadline) {
+  std::vector<std::shared_ptr<WatchedTree>> trees;
+  {
+    MutexLock lock(&impl_->mutex);
+    impl_->is_still = true;
+    trees = impl_->LiveTrees();
+    for (const std::shared_ptr<WatchedTree>& tree : trees)
+      RETURN_IF_ERROR(tree->Freeze());
+  }
+  for (const std::shared_ptr<WatchedTree>& tree : trees) {
+    while (!tree->IsFrozen()) {
+      if (MonoNow() >= deadline)
+        return absl::UnavailableError("a sandbox does not stand still");
+      std::this_thread::sleep_for(kStillStep);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void SandboxHost::GoOn() {
+  MutexLock lock(&impl_->mutex);
+  impl_->is_still = false;
+  for (const std::shared_ptr<WatchedTree>& tree : impl_->LiveTrees())
+    tree->Thaw();
 }
 
 const Capabilities& SandboxHost::capabilities() const {

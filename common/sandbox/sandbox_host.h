@@ -7,6 +7,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "common/base/clock.h"
 #include "common/sandbox/capabilities.h"
 #include "common/sandbox/sandbox.h"
 #include "common/sandbox/spec.h"
@@ -43,6 +44,11 @@ class SandboxHost {
   // program has been let go. Errors are ours, never the program's: InvalidArgument for a bad spec,
   // else Internal, Unavailable, ResourceExhausted or DeadlineExceeded (30 s).
   absl::StatusOr<std::unique_ptr<Sandbox>> Start(const SandboxSpec& spec);
+
+  // Makes all of its sandboxes stand still, and those to come, until GoOn. Unavailable: some do not
+  // by `deadline`.
+  absl::Status StandStill(MonoTime deadline);
+  void GoOn();
 
   // What sandboxes on this machine are made of, for Hello and evidence.
   const Capabilities& capabilities() const;

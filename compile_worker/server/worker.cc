@@ -1,5 +1,7 @@
 #include "compile_worker/server/worker.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -17,6 +19,7 @@
 #include "common/build/local_builder.h"
 #include "common/build/toolchain.h"
 #include "common/device/core_plan.h"
+#include "common/sandbox/host_quiet.h"
 #include "common/sandbox/sandbox_host.h"
 #include "common/sandbox/warm_pool.h"
 #include "common/service/artifact_client.h"
@@ -119,6 +122,9 @@ class Worker {
     std::unique_ptr<Worker> worker(new Worker(options, place, std::move(host), metrics));
     RETURN_IF_ERROR(worker->StartBroker(options, place));
     worker->StartLeases(options, place);
+    ASSIGN_OR_RETURN(worker->quiet_,
+                     sandbox::QuietListener::Start(place.runtime_dir, absl::StrCat(::getpid()),
+                                                   worker->host_.get()));
     return worker;
   }
 
@@ -237,6 +243,7 @@ class Worker {
   std::unique_ptr<LeaseRunner> runner_;
   std::unique_ptr<service::WorkerClient> client_;
   std::unique_ptr<LeaseSlots> slots_;
+  std::unique_ptr<sandbox::QuietListener> quiet_;
   mutable Mutex mutex_;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
 };

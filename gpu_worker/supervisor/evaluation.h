@@ -19,6 +19,7 @@
 #include "common/base/unique_fd.h"
 #include "common/build/broker.h"
 #include "common/device/gpu.h"
+#include "common/sandbox/host_quiet.h"
 #include "gpu_worker/core/observation.h"
 #include "gpu_worker/core/pausable_deadline.h"
 #include "gpu_worker/supervisor/bench.h"
@@ -87,9 +88,10 @@ class Evaluation {
     const char* const name;
     PausableDeadline watchdog;
     std::optional<DeviceLock::Hold> hold;
-    std::optional<Node::Quiet> no_starts;     // of kMeasure
-    std::optional<QuietGate::Timing> timing;  // of kMeasure: all others stand still
-    MonoTime since{};                         // it has the device
+    std::optional<Node::Quiet> no_starts;             // of kMeasure
+    std::optional<sandbox::HostQuiet> no_neighbours;  // of kMeasure: builds of other processes
+    std::optional<QuietGate::Timing> timing;          // of kMeasure: all others stand still
+    MonoTime since{};                                 // it has the device
     std::chrono::nanoseconds waited{};
     std::chrono::nanoseconds held{};
   };

@@ -23,6 +23,8 @@ using std::chrono::milliseconds;
 // For neighbours to stand still: they do so within milliseconds, but for one that is deep in the
 // driver.
 constexpr std::chrono::seconds kFreezeTimeout{10};
+// For builds and imports of other processes, where no cores are kept for what is timed.
+constexpr std::chrono::seconds kHostQuietTimeout{2};
 // For the device to come to rest: kernels that a frozen neighbour had queued run on.
 constexpr milliseconds kSettleTimeout{10'000};
 constexpr milliseconds kSettleGrace{10'000};
@@ -123,14 +125,18 @@ bool Evaluation::TakeLock(Operation* operation) {
 }
 
 bool Evaluation::BeginTiming(Operation* operation) {
-  if (context_.node->options().reserved_cores.empty())
+  if (context_.node->options().reserved_cores.empty()) {
     operation->no_starts.emplace(context_.node);
+    operation->no_neighbours.emplace(context_.node->options().runtime_dir,
+                                     MonoNow() + kHostQuietTimeout);
+  }
   absl::StatusOr<QuietGate::Timing> timing = party_->BeginTiming(MonoNow() + kFreezeTimeout, stop_);
   if (timing.ok()) {
     operation->timing.emplace(*std::move(timing));
     operation->since = MonoNow();
     return true;
   }
+  operation->no_neighbours.reset();
   operation->no_starts.reset();
   operation->hold.reset();
   if (absl::IsCancelled(timing.status())) {
@@ -149,6 +155,7 @@ void Evaluation::DropLock(Operation* operation) {
     return;
   RecordInterval(operation->name, operation->since);
   operation->timing.reset();
+  operation->no_neighbours.reset();
   operation->no_starts.reset();
   operation->held += MonoNow() - operation->hold->since();
   operation->hold.reset();

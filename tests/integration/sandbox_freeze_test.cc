@@ -1,12 +1,18 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "common/base/file.h"
 #include "common/base/unique_fd.h"
+#include "common/sandbox/host_quiet.h"
 #include "common/sandbox/sandbox.h"
 #include "tests/integration/sandbox_fixture.h"
 #include "tests/testing/catch.h"
@@ -71,6 +77,51 @@ TEST_CASE("Sandbox: a frozen tree stands still, goes on, and can be killed") {
   SECTION("by signals") {
     CheckFreezes({.is_without_cgroups = true});
   }
+}
+
+TEST_CASE("Sandbox: another process's timing makes all of a host's stand still") {
+  SandboxFixture f;
+  const TempFolder folder = TempFolder::Create("pike-quiet").value();
+  absl::StatusOr<std::unique_ptr<QuietListener>> listener =
+      QuietListener::Start(folder.path(), "test", f.host.get());
+  REQUIRE(listener.ok());
+  const Ticking ticking(&f);
+  CHECK_FALSE(ticking.IsQuietFor(20'000));
+  {
+    const HostQuiet quiet(folder.path(), Soon());
+    REQUIRE(quiet.listeners() == 1);
+    REQUIRE(quiet.are_still());
+    ticking.Drain();
+    CHECK(ticking.IsQuietFor(200));
+    // A second one keeps them still when the first is gone; one that starts meanwhile waits.
+    auto second = std::make_unique<HostQuiet>(folder.path(), Soon());
+    CHECK(second->are_still());
+    const Ticking newcomer(&f);
+    newcomer.Drain();
+    CHECK(newcomer.IsQuietFor(200));
+    second.reset();
+    CHECK(ticking.IsQuietFor(100));
+  }
+  CHECK_FALSE(ticking.IsQuietFor(20'000));
+  listener->reset();
+  CHECK(HostQuiet(folder.path(), Soon()).listeners() == 0);
+}
+
+TEST_CASE("Sandbox: the socket of a process that was killed is no listener") {
+  const TempFolder folder = TempFolder::Create("pike-quiet").value();
+  REQUIRE(mkdir((folder.path() + "/quiet").c_str(), 0700) == 0);
+  const std::string path = folder.path() + "/quiet/gone.sock";
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  REQUIRE(path.size() < sizeof(address.sun_path));
+  path.copy(address.sun_path, path.size());
+  REQUIRE(bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  socket.Reset();
+  const HostQuiet quiet(folder.path(), Soon());
+  CHECK(quiet.listeners() == 0);
+  CHECK(quiet.are_still());
+  CHECK(access(path.c_str(), F_OK) != 0);
 }
 
 TEST_CASE("Sandbox: its threads stay on the cores they are given") {
