@@ -80,6 +80,16 @@ void AppendMeasurement(const v1::Measurement& measurement, std::string* out) {
   out->append(table.Render());
 }
 
+// The measurement that the one above confirmed, or did not.
+void AppendUnconfirmed(const v1::Measurement& measurement, std::string* out) {
+  AppendField("first run",
+              absl::StrCat(FormatSpeedup(measurement.speedup()), ", a would-be best (candidate ",
+                           FormatMs(measurement.candidate().mean_ms()), " ms, reference ",
+                           FormatMs(measurement.reference().mean_ms()),
+                           " ms); measured again in fresh processes, on new inputs"),
+              out);
+}
+
 void AppendCorrectness(const v1::Correctness& correctness, std::string* out) {
   AppendField("compared",
               absl::StrCat(correctness.calls_passed(), " of ", correctness.calls_compared(),
@@ -176,6 +186,7 @@ void AppendEvidence(const v1::Evidence& evidence, std::string* out) {
   if (!evidence.device_id().empty())
     absl::StrAppend(&where, ", device ", evidence.device_id(), " (", evidence.gpu_class(), ")");
   AppendField("worker", where, out);
+  AppendField("certificate", evidence.certificate(), out);
   AppendField("toolchain", evidence.toolchain_digest(), out);
   if (evidence.has_exit_status())
     AppendField("exit status", absl::StrCat(evidence.exit_status()), out);
@@ -260,6 +271,8 @@ std::string RenderRecord(const v1::EvaluationRecord& record) {
   }
   if (verdict.has_measurement())
     AppendMeasurement(verdict.measurement(), &out);
+  if (verdict.has_unconfirmed())
+    AppendUnconfirmed(verdict.unconfirmed(), &out);
   if (verdict.correctness().calls_compared() > 0)
     AppendCorrectness(verdict.correctness(), &out);
   for (const v1::BuildRecord& build : verdict.builds())

@@ -72,6 +72,7 @@ struct RunGrant {
   std::string payload;         // of EvaluationSubmitted
   std::string builds_payload;  // of CompileFinished
   std::string runtime_digest;  // the builds were made for it
+  double best_speedup = 0;     // of its contest on the worker's class; 0 if none is known
 };
 struct BuildGrant {
   std::string request_sha256;
@@ -121,6 +122,7 @@ struct WorkerVerdict {
   VerdictKind kind = VerdictKind::kInfraError;
   std::string payload;  // of VerdictReached
   WorkerId worker_id;
+  double speedup = 0;  // as measured; 0 if it was not
 };
 struct CoreVerdict {
   VerdictKind kind = VerdictKind::kInfraError;  // kInfraError or kCancelled

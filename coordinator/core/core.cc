@@ -160,6 +160,7 @@ std::vector<Record> Core::Snapshot() const {
   records.push_back(EpochStarted{state.epoch, state.evaluations_accepted});
   state.workers.AppendSnapshot(&records);
   state.evaluations.AppendSnapshot(&records);
+  state.bests.AppendSnapshot(&records);
   return records;
 }
 

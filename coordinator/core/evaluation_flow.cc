@@ -61,7 +61,8 @@ void EvaluationFlow::Submit(const EvaluationSubmitted& event) {
 
   const EvaluationId id{state_.evaluations_accepted + 1};
   state_.Commit(EvaluationAccepted{id, event.principal, event.client_key, event.request_digest,
-                                   event.demand, event.times, event.payload, state_.WallNow()});
+                                   event.demand, event.times, event.payload, state_.WallNow(),
+                                   event.contest});
   state_.evaluations.StartQueueClock(id, state_.now);
   state_.Emit(AnswerSubmit{event.request, SubmitOutcome::kAccepted, id, Refusal::kNone, ""});
   Notify(id);
@@ -90,7 +91,8 @@ void EvaluationFlow::TakeOutcome(const Lease& lease, const LeaseResultReceived& 
   const auto* verdict = std::get_if<VerdictReached>(&event.outcome);
   if (verdict != nullptr && IsFinal(lease.kind, verdict->kind)) {
     builds_.DropRun(lease.ref.lease_id);
-    return End(lease.evaluation_id, WorkerVerdict{verdict->kind, verdict->payload, lease.worker_id},
+    return End(lease.evaluation_id,
+               WorkerVerdict{verdict->kind, verdict->payload, lease.worker_id, verdict->speedup},
                event.times_payload);
   }
   if (lease.kind == LeaseKind::kCompile && std::holds_alternative<CompileFinished>(event.outcome))
@@ -198,7 +200,13 @@ void EvaluationFlow::End(EvaluationId id, std::variant<WorkerVerdict, CoreVerdic
   }
   end.submitted_unix_ms = evaluation->accepted.submitted_unix_ms;
   end.ended_unix_ms = state_.WallNow();
-  state_.Commit(EvaluationEnded{id, kind, end.ended_unix_ms});
+  EvaluationEnded record{id, kind, end.ended_unix_ms};
+  const auto* decided = std::get_if<WorkerVerdict>(&end.verdict);
+  if (decided != nullptr && kind == VerdictKind::kValid) {
+    record.gpu_class = state_.workers.Find(decided->worker_id)->facts.gpu_class;
+    record.speedup = decided->speedup;
+  }
+  state_.Commit(record);
   state_.Emit(std::move(end));
 }
 

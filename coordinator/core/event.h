@@ -31,6 +31,7 @@ struct EvaluationSubmitted {
   Demand demand;
   PolicyTimes times;
   std::string payload;  // returned with leases and at the end
+  std::string contest;  // the evaluations that compete with it: same task, same policy
 };
 
 struct CancelRequested {
@@ -67,6 +68,7 @@ struct CompileFinished {
 struct VerdictReached {
   VerdictKind kind = VerdictKind::kInfraError;
   std::string payload;
+  double speedup = 0;  // as measured; 0 if it was not
 };
 struct BuildFinished {
   std::string payload;

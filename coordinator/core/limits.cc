@@ -19,6 +19,11 @@ static_assert(kDefaults.evaluations_per_principal_max < kDefaults.queue_compile_
               "one principal must not be able to fill the queue");
 static_assert(kDefaults.client_keys_max >= kDefaults.queue_compile_max);
 
+// What a GPU worker does in one lease: it measures again where clocks disagree, and evaluates a
+// would-be best once more.
+constexpr int kMeasurementsMax = 3;
+constexpr int kEvaluationsMax = 2;
+
 class Problem {
  public:
   void CheckRange(absl::string_view name, int64_t value, int64_t low, int64_t high) {
@@ -40,6 +45,7 @@ std::vector<std::string> Problems(const CoreOptions& options) {
   problem.CheckRange("--queue-run-max", options.queue_run_max, 1, 1'000'000);
   problem.CheckRange("--principal-max", options.evaluations_per_principal_max, 1, 1'000'000);
   problem.CheckRange("client_keys_max", options.client_keys_max, 1, 1'000'000);
+  problem.CheckRange("bests_max", options.bests_max, 1, 1'000'000);
   problem.CheckRange("workers_max", options.workers_max, 1, 100'000);
   problem.CheckRange("slots_max", options.slots_max, 1, 1'024);
   problem.CheckRange("builds_per_worker_max", options.builds_per_worker_max, 1, 1'024);
@@ -72,9 +78,13 @@ Milliseconds RetryDelay(const CoreLimits& limits, uint32_t attempt) {
 Milliseconds RunTimeout(const PolicyTimes& times) {
   // In each call the candidate, the reference's runner and the judge's own reference take their
   // time; the first call's is longer for the two runners; at least three calls are timed.
-  const int64_t calls = int64_t{times.correctness_trials} + times.warmup_calls + 3;
-  return times.load_timeout + 2 * times.build_timeout + 2 * times.first_call_timeout +
-         (3 * calls + 1) * times.call_timeout + 8 * times.timed_max;
+  const Milliseconds measure =
+      (int64_t{times.warmup_calls} + 3) * 3 * times.call_timeout + 8 * times.timed_max;
+  const Milliseconds evaluate = times.load_timeout + 2 * times.build_timeout +
+                                2 * times.first_call_timeout + times.call_timeout +
+                                int64_t{times.correctness_trials} * 3 * times.call_timeout +
+                                kMeasurementsMax * measure;
+  return kEvaluationsMax * evaluate;
 }
 
 }  // namespace pike::coordinator

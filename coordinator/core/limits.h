@@ -19,6 +19,9 @@ struct CoreLimits {
   uint32_t evaluations_per_principal_max = 5'000;
   // Client keys kept of ended evaluations, oldest forgotten first. Range 1 to 1000000.
   uint32_t client_keys_max = 100'000;
+  // Contests and classes whose best verdict is known, the one improved the longest ago forgotten
+  // first. Range 1 to 1000000.
+  uint32_t bests_max = 10'000;
   // Workers known at once, lost ones included; more are refused. Range 1 to 100000.
   uint32_t workers_max = 4'096;
   // Slots of one worker; a Hello with more is refused. Range 1 to 1024.
@@ -63,7 +66,8 @@ std::vector<std::string> Problems(const CoreOptions& options);
 Milliseconds RetryDelay(const CoreLimits& limits, uint32_t attempt);
 
 // The longest a run lease may take by `times` alone: load, late builds, first call, and candidate
-// and reference side by side in verification, warm-up and timing.
+// and reference side by side in verification, warm-up and timing, which is repeated where clocks
+// disagree; all of it twice, since a would-be best is confirmed.
 Milliseconds RunTimeout(const PolicyTimes& times);
 
 }  // namespace pike::coordinator

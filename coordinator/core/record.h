@@ -28,6 +28,7 @@ struct EvaluationAccepted {
   PolicyTimes times;
   std::string payload;
   int64_t submitted_unix_ms = 0;
+  std::string contest;
   friend bool operator==(const EvaluationAccepted&, const EvaluationAccepted&) = default;
 };
 
@@ -69,6 +70,9 @@ struct EvaluationEnded {
   EvaluationId evaluation_id;
   VerdictKind kind = VerdictKind::kInfraError;
   int64_t ended_unix_ms = 0;
+  // Of a valid verdict: the class of the device and what it measured; empty and 0 otherwise.
+  std::string gpu_class;
+  double speedup = 0;
   friend bool operator==(const EvaluationEnded&, const EvaluationEnded&) = default;
 };
 
@@ -113,8 +117,18 @@ struct ClientKeyKept {
   friend bool operator==(const ClientKeyKept&, const ClientKeyKept&) = default;
 };
 
+// In snapshots only: the best valid verdict of a contest on one class, improved the longest ago
+// first.
+struct BestKept {
+  std::string contest;
+  std::string gpu_class;
+  double speedup = 0;
+  EvaluationId evaluation_id;
+  friend bool operator==(const BestKept&, const BestKept&) = default;
+};
+
 using Record = std::variant<EpochStarted, EvaluationAccepted, LeaseGranted, AttemptFailed,
                             CompileStageDone, EvaluationEnded, WorkerSeen, WorkerForgotten,
-                            WorkerDrained, EvaluationRestored, ClientKeyKept>;
+                            WorkerDrained, EvaluationRestored, ClientKeyKept, BestKept>;
 
 }  // namespace pike::coordinator

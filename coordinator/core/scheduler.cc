@@ -144,8 +144,9 @@ void Scheduler::GrantEvaluation(const Evaluation& evaluation, LeaseKind kind,
   if (kind == LeaseKind::kCompile) {
     send.work = CompileGrant{evaluation.accepted.payload};
   } else {
-    send.work = RunGrant{evaluation.accepted.payload, evaluation.compiled->builds_payload,
-                         target.runtime_digest};
+    send.work = RunGrant{
+        evaluation.accepted.payload, evaluation.compiled->builds_payload, target.runtime_digest,
+        state_.bests.SpeedupOf(evaluation.accepted.contest, worker.facts.gpu_class)};
   }
   state_.Emit(std::move(send));
   state_.Emit(ObserveQueueWait{stage, waited});

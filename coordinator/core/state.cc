@@ -22,9 +22,14 @@ void State::Apply(const Record& record) {
         } else if constexpr (std::is_same_v<R, WorkerSeen> || std::is_same_v<R, WorkerForgotten> ||
                              std::is_same_v<R, WorkerDrained>) {
           workers.Apply(r);
+        } else if constexpr (std::is_same_v<R, BestKept>) {
+          bests.Apply(r);
         } else {
           if constexpr (std::is_same_v<R, EvaluationAccepted>)
             evaluations_accepted = std::max(evaluations_accepted, r.evaluation_id.value);
+          if constexpr (std::is_same_v<R, EvaluationEnded>)
+            bests.Apply(BestKept{evaluations.Find(r.evaluation_id)->accepted.contest, r.gpu_class,
+                                 r.speedup, r.evaluation_id});
           evaluations.Apply(r);
         }
       },

@@ -8,6 +8,7 @@
 #include <absl/strings/string_view.h>
 
 #include "common/base/clock.h"
+#include "coordinator/core/best_table.h"
 #include "coordinator/core/build_table.h"
 #include "coordinator/core/command.h"
 #include "coordinator/core/evaluation_table.h"
@@ -22,7 +23,7 @@ namespace pike::coordinator {
 // Durable state changes by Apply() only: Commit() in life, and the replay at the start.
 struct State {
   explicit State(const CoreOptions& core_options)
-      : options(core_options), evaluations(options), workers(options) {}
+      : options(core_options), evaluations(options), workers(options), bests(options.bests_max) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
@@ -48,6 +49,7 @@ struct State {
   WorkerTable workers;
   LeaseTable leases;
   BuildTable builds;
+  BestTable bests;
   uint32_t epoch = 0;
   uint64_t evaluations_accepted = 0;
   uint64_t leases_given = 0;

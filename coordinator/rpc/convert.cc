@@ -51,6 +51,7 @@ void Fill(const RunGrant& grant, v1::Lease* lease) {
   }
   if (!work->artifacts().empty())
     work->set_toolchain_digest(builds.toolchain_digest());
+  work->set_best_speedup(grant.best_speedup);
 }
 
 void Fill(const BuildGrant& grant, v1::Lease* lease) {

@@ -1,5 +1,6 @@
 // What workers say: checked for form, then turned into events. The core judges the rest.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,12 +68,20 @@ absl::Status CheckDevices(const v1::Hello& hello) {
   return absl::OkStatus();
 }
 
+// A number that is none is taken for none measured.
+double SpeedupOf(const v1::Verdict& verdict) {
+  const double speedup = verdict.measurement().speedup();
+  return std::isfinite(speedup) && speedup > 0 ? speedup : 0;
+}
+
 LeaseOutcome FromProto(const std::string& toolchain_digest, const v1::LeaseResult& result) {
   switch (result.outcome_case()) {
     case v1::LeaseResult::kVerdict: {
       const auto kind = pike::coordinator::FromProto(result.verdict().kind());
       if (kind.has_value() && *kind != VerdictKind::kCancelled)
-        return VerdictReached{.kind = *kind, .payload = result.verdict().SerializeAsString()};
+        return VerdictReached{.kind = *kind,
+                              .payload = result.verdict().SerializeAsString(),
+                              .speedup = SpeedupOf(result.verdict())};
       return InfraFailed{.reason = "the worker sent a verdict without a kind"};
     }
     case v1::LeaseResult::kCompiled: {

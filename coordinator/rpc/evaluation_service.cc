@@ -58,7 +58,8 @@ absl::StatusOr<EvaluationSubmitted> EvaluationService::Admit(
       .request_digest = RequestDigest(request, policy),
       .demand = {.gpu_class = request.gpu_class(), .toolchain_digest = request.toolchain_digest()},
       .times = ToPolicyTimes(policy),
-      .payload = MakePayload(record, task)};
+      .payload = MakePayload(record, task),
+      .contest = ContestOf(task.version(), policy)};
 }
 
 grpc::ServerUnaryReactor* EvaluationService::Submit(grpc::CallbackServerContext* server_context,

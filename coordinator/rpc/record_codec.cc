@@ -64,6 +64,7 @@ void Encode(const EvaluationAccepted& record, pb::EvaluationAccepted* out) {
   Encode(record.times, out->mutable_times());
   out->set_payload(record.payload);
   out->set_submitted_unix_ms(record.submitted_unix_ms);
+  out->set_contest(record.contest);
 }
 
 void Encode(const LeaseGranted& record, pb::LeaseGranted* out) {
@@ -96,6 +97,8 @@ void Encode(const EvaluationEnded& record, pb::EvaluationEnded* out) {
   out->set_evaluation(record.evaluation_id.value);
   out->set_verdict_kind(static_cast<uint32_t>(ToProto(record.kind)));
   out->set_ended_unix_ms(record.ended_unix_ms);
+  out->set_gpu_class(record.gpu_class);
+  out->set_speedup(record.speedup);
 }
 
 void Encode(const WorkerSeen& record, pb::WorkerSeen* out) {
@@ -131,6 +134,13 @@ void Encode(const ClientKeyKept& record, pb::ClientKeyKept* out) {
   out->set_evaluation(record.evaluation_id.value);
 }
 
+void Encode(const BestKept& record, pb::BestKept* out) {
+  out->set_contest(record.contest);
+  out->set_gpu_class(record.gpu_class);
+  out->set_speedup(record.speedup);
+  out->set_evaluation(record.evaluation_id.value);
+}
+
 struct RecordEncoder {
   pb::LogRecord* out;
 
@@ -150,6 +160,7 @@ struct RecordEncoder {
   }
   void operator()(const EvaluationRestored& r) { Encode(r, out->mutable_evaluation_restored()); }
   void operator()(const ClientKeyKept& r) { Encode(r, out->mutable_client_key_kept()); }
+  void operator()(const BestKept& r) { Encode(r, out->mutable_best_kept()); }
 };
 
 LeaseRef Decode(const pb::LeaseRef& in) {
@@ -181,7 +192,8 @@ EvaluationAccepted Decode(const pb::EvaluationAccepted& in) {
                      .toolchain_digest = in.demand().toolchain_digest()},
           .times = Decode(in.times()),
           .payload = in.payload(),
-          .submitted_unix_ms = in.submitted_unix_ms()};
+          .submitted_unix_ms = in.submitted_unix_ms(),
+          .contest = in.contest()};
 }
 
 std::optional<Record> Decode(const pb::LeaseGranted& in) {
@@ -228,8 +240,11 @@ std::optional<Record> Decode(const pb::EvaluationEnded& in) {
   const auto kind = FromProto(static_cast<v1::VerdictKind>(in.verdict_kind()));
   if (!kind.has_value())
     return std::nullopt;
-  return EvaluationEnded{
-      .evaluation_id = {in.evaluation()}, .kind = *kind, .ended_unix_ms = in.ended_unix_ms()};
+  return EvaluationEnded{.evaluation_id = {in.evaluation()},
+                         .kind = *kind,
+                         .ended_unix_ms = in.ended_unix_ms(),
+                         .gpu_class = in.gpu_class(),
+                         .speedup = in.speedup()};
 }
 
 std::optional<Record> Decode(const pb::WorkerSeen& in) {
@@ -294,6 +309,11 @@ std::optional<Record> Decode(const pb::LogRecord& in) {
       return Decode(in.evaluation_restored());
     case pb::LogRecord::kClientKeyKept:
       return Decode(in.client_key_kept());
+    case pb::LogRecord::kBestKept:
+      return BestKept{.contest = in.best_kept().contest(),
+                      .gpu_class = in.best_kept().gpu_class(),
+                      .speedup = in.best_kept().speedup(),
+                      .evaluation_id = {in.best_kept().evaluation()}};
     case pb::LogRecord::RECORD_NOT_SET:
       return std::nullopt;
   }

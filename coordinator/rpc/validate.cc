@@ -200,6 +200,11 @@ std::string RequestDigest(const v1::SubmitRequest& request, const v1::Policy& po
                                 "\n", policy.SerializeAsString()));
 }
 
+std::string ContestOf(const std::string& task_version, const v1::Policy& policy) {
+  return Sha256Hex(
+      absl::StrCat("pike-contest-1\n", task_version, "\n", policy.SerializeAsString()));
+}
+
 std::string ToPageToken(const PageStart& start) {
   return absl::StrCat(start.unix_ms, ":", start.id);
 }

@@ -36,6 +36,10 @@ std::string TaskVersion(const v1::TaskRecord& task);
 // A digest over everything that makes two submissions the same; names for people are left out.
 std::string RequestDigest(const v1::SubmitRequest& request, const v1::Policy& policy);
 
+// Names the evaluations that compete for the best of a task: those by one complete policy. Its
+// name alone would not do, since its fields can be overridden.
+std::string ContestOf(const std::string& task_version, const v1::Policy& policy);
+
 // Newest-first page tokens. An empty token is the first page.
 struct PageStart {
   int64_t unix_ms = 0;

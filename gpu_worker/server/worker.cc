@@ -266,6 +266,7 @@ absl::StatusOr<EvaluationRequest> Worker::Fetch(const v1::Lease& lease) {
   request.task.weight_seed = run.weight_seed();
   request.task.entry_reference = run.entry_reference();
   request.policy = run.policy();
+  request.best_speedup = run.best_speedup();
   request.arch = lease.arch();
   if (run.toolchain_digest() != toolchain_digest_)
     request.builds_toolchain_digest = run.toolchain_digest();

@@ -41,6 +41,7 @@ struct EvaluationRequest {
   std::string arch;                       // of late builds
   std::string builds_toolchain_digest;    // of the compile stage's builds; empty if there were none
   std::set<std::string> built_artifacts;  // digests of those builds: asking for them is not late
+  double best_speedup = 0;                // of the task that is known; 0: none is
 };
 
 // What evaluations of one device share. All outlive them.

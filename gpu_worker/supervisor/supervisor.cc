@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "gpu_worker/core/verdict.h"
+#include "gpu_worker/supervisor/confirmation.h"
 #include "gpu_worker/supervisor/judge_result.h"
 
 namespace pike::gpu {
@@ -158,6 +159,15 @@ v1::LeaseResult Supervisor::ResultOf(const Decision& decision, EvaluationReport 
 v1::LeaseResult Supervisor::Evaluate(const EvaluationRequest& request,
                                      const std::function<void(v1::Stage)>& on_stage,
                                      const std::stop_token& stop) {
+  v1::LeaseResult result = EvaluateOnce(request, on_stage, stop);
+  if (stop.stop_requested() || !NeedsConfirmation(result, request.best_speedup))
+    return result;
+  return Confirmed(result, EvaluateOnce(request, on_stage, stop));
+}
+
+v1::LeaseResult Supervisor::EvaluateOnce(const EvaluationRequest& request,
+                                         const std::function<void(v1::Stage)>& on_stage,
+                                         const std::stop_token& stop) {
   EvaluationContext context{node_,           &benches_,        broker_,
                             lock_.get(),     options_.monitor, options_.device.device_id(),
                             options_.on_lock};

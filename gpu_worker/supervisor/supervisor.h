@@ -54,6 +54,7 @@ class Supervisor {
   // soon; its result is then worthless. Memory of the device that ran out beside others is tried
   // again with the device alone. No second try is made on a device that is quarantined meanwhile:
   // the answer is a retryable failure then. To begin with a healthy one is the caller's business.
+  // A would-be best is evaluated once more, with new processes and inputs; see confirmation.h.
   v1::LeaseResult Evaluate(const EvaluationRequest& request,
                            const std::function<void(v1::Stage)>& on_stage,
                            const std::stop_token& stop);
@@ -67,6 +68,10 @@ class Supervisor {
  private:
   Supervisor(SupervisorOptions options, Node* node, build::Broker* broker,
              std::unique_ptr<DeviceLock> lock);
+  // One evaluation and its second tries.
+  v1::LeaseResult EvaluateOnce(const EvaluationRequest& request,
+                               const std::function<void(v1::Stage)>& on_stage,
+                               const std::stop_token& stop);
   v1::LeaseResult ResultOf(const Decision& decision, EvaluationReport report,
                            const std::vector<std::string>& earlier) const;
   void Learn(const Observation& seen, const Decision& decision);

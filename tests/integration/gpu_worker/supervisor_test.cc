@@ -193,6 +193,32 @@ TEST_CASE("Supervisor: every kind of candidate gets its verdict, the next one is
   CHECK(fixture.IsLockFree());
 }
 
+TEST_CASE("Supervisor: a would-be best is evaluated again, and the second word stands") {
+  SupervisorFixture f;
+  EvaluationRequest request = SupervisorFixture::Request(Candidate(kGood));
+  const std::string slow = "        return torch.relu(self.linear(x))";
+  const size_t at = request.task.source.find(slow);
+  REQUIRE(at != std::string::npos);
+  request.task.source.insert(at, "        for _ in range(200): x = x + 0\n");
+  request.task.version = Sha256Hex(request.task.source);
+
+  v1::LeaseResult result = f.Evaluate(request);
+  INFO(result.ShortDebugString());
+  REQUIRE(result.verdict().kind() == v1::VERDICT_KIND_VALID);
+  CHECK(result.verdict().unconfirmed().speedup() > 1.5);
+  CHECK(result.verdict().measurement().speedup() > 1.5);
+  CHECK(result.verdict().measurement().speedup() != result.verdict().unconfirmed().speedup());
+  int measured = 0;
+  for (const v1::LockTime& lock : result.times().locks())
+    measured += lock.operation() == "measure" ? 1 : 0;
+  CHECK(measured >= 2);
+
+  request.best_speedup = 1e6;
+  result = f.Evaluate(request);
+  CHECK(result.verdict().kind() == v1::VERDICT_KIND_VALID);
+  CHECK(!result.verdict().has_unconfirmed());
+}
+
 TEST_CASE("Supervisor: limits end a candidate, not the worker") {
   SupervisorFixture fixture;
   EvaluationRequest slow = SupervisorFixture::Request(Candidate("time.sleep(3600)"));

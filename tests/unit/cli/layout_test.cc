@@ -165,6 +165,20 @@ TEST_CASE("RecordText: shows what the verdict rests on", "[cli]") {
   CHECK_THAT(text, Contains("out[0]  float32  [4]"));
   CHECK_THAT(text, Contains("1 of 4"));
   CHECK_THAT(text, Contains("[... 2.9 KiB left out ...]"));
+  CHECK_THAT(text, !Contains("first run") && !Contains("certificate"));
+}
+
+TEST_CASE("RecordText: a confirmed best shows both measurements", "[cli]") {
+  v1::EvaluationRecord record = ValidRecord();
+  record.mutable_verdict()->mutable_measurement()->set_speedup(1.75);
+  v1::Measurement* first = record.mutable_verdict()->mutable_unconfirmed();
+  first->set_speedup(2);
+  first->mutable_candidate()->set_mean_ms(1.5);
+  first->mutable_reference()->set_mean_ms(3);
+  record.mutable_verdict()->mutable_evidence()->set_certificate("gpu-1/3/17");
+  const std::string text = RenderRecord(record);
+  CHECK_THAT(text, Contains("1.75x") && Contains("2.00x, a would-be best (candidate 1.5"));
+  CHECK_THAT(text, Contains("certificate  gpu-1/3/17"));
 }
 
 TEST_CASE("RecordText: JSON is one line that parses back", "[cli]") {

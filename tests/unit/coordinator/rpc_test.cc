@@ -33,7 +33,8 @@ EvaluationAccepted Accepted() {
                     .correctness_trials = 8,
                     .warmup_calls = 9},
           .payload = std::string("\0\xff", 2),
-          .submitted_unix_ms = 1'700'000'000'000};
+          .submitted_unix_ms = 1'700'000'000'000,
+          .contest = kDigest};
 }
 
 CompileStageDone Compiled() {
@@ -60,6 +61,11 @@ std::vector<Record> EveryRecord() {
           .lease = {{1, 2}, 3}, .evaluation_id = {42}, .reason = "\xff cut", .at_unix_ms = 4},
       Compiled(),
       EvaluationEnded{.evaluation_id = {42}, .kind = VerdictKind::kCancelled, .ended_unix_ms = 9},
+      EvaluationEnded{.evaluation_id = {42},
+                      .kind = VerdictKind::kValid,
+                      .ended_unix_ms = 9,
+                      .gpu_class = "cpu",
+                      .speedup = 1.5},
       WorkerSeen{.worker = {.worker_id = {"w"},
                             .kind = WorkerKind::kGpu,
                             .slots = 2,
@@ -84,6 +90,7 @@ std::vector<Record> EveryRecord() {
                     .client_key = "k",
                     .request_digest = kDigest,
                     .evaluation_id = {42}},
+      BestKept{.contest = kDigest, .gpu_class = "cpu", .speedup = 1.25, .evaluation_id = {42}},
   };
 }
 
