@@ -97,6 +97,7 @@ class Worker {
   std::unique_ptr<service::WorkerClient> client_;
   std::unique_ptr<build::Builder> builder_;
   std::unique_ptr<build::Broker> broker_;
+  std::unique_ptr<JitCaches> jit_caches_;
   std::unique_ptr<DeviceUnits> units_;
   std::unique_ptr<LeaseSlots> slots_;
 };
@@ -239,7 +240,9 @@ absl::Status Worker::Connect(const std::string& target) {
     metrics_->ObserveBuild(outcome, seconds);
   };
   ASSIGN_OR_RETURN(broker_, build::Broker::Create(std::move(broker), store_.get(), builder_.get()));
+  ASSIGN_OR_RETURN(jit_caches_, JitCaches::Create({cache_dir_}));
   SupervisorOptions supervisor;
+  supervisor.jit_caches = jit_caches_.get();
   supervisor.worker_id = worker_id_;
   supervisor.on_lock = [this](const std::string& device, absl::string_view operation, double wait_s,
                               double held_s) {

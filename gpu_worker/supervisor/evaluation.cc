@@ -241,6 +241,8 @@ void Evaluation::LoadRunners() {
   reference_channel->second.Reset();
   while (!seen_ && !(is_candidate_loaded_ && is_reference_loaded_))
     Pump(MonoNow() + kPumpMax);
+  cache_.Reset();
+  kept_cache_.reset();
   candidate_load_.reset();
   reference_load_.reset();
   candidate_->KeepOnReservedCores();

@@ -158,8 +158,13 @@ v1::LeaseResult Supervisor::ResultOf(const Decision& decision, EvaluationReport 
 v1::LeaseResult Supervisor::Evaluate(const EvaluationRequest& request,
                                      const std::function<void(v1::Stage)>& on_stage,
                                      const std::stop_token& stop) {
-  EvaluationContext context{node_,           &benches_,        broker_,
-                            lock_.get(),     options_.monitor, options_.device.device_id(),
+  EvaluationContext context{node_,
+                            &benches_,
+                            broker_,
+                            lock_.get(),
+                            options_.monitor,
+                            options_.jit_caches,
+                            options_.device.device_id(),
                             options_.on_lock};
   std::vector<std::string> earlier;
   int tries = 0;  // with neighbours; one alone may follow
