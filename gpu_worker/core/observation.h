@@ -72,6 +72,8 @@ struct Observation {
   bool is_memory_exception = false;
   // Others were on the device, so its memory was not this evaluation's alone.
   bool has_company = false;
+  // Of kDeviceFault: a process that was killed hangs in the driver.
+  bool is_process_stuck = false;
   std::string error_type;  // of an exception; untrusted
   std::string text;        // untrusted where `side` is a runner's; one line or a traceback
   ProcessFacts process;

@@ -156,6 +156,9 @@ class Evaluation {
   void SeeEnvironment(Phase phase, const absl::Status& status);
   void SeeJudge(Event event);
   void SeeTaskFailed(const nlohmann::json& frame);
+  // A process of this evaluation that was killed did not go: the device's driver is in disorder,
+  // whatever else was seen.
+  void SeeStuckProcess();
   // Into the evidence: the GPU's errors since the start. What a failing GPU did to the candidate is
   // not held against it.
   void LookForDeviceFault();

@@ -69,6 +69,8 @@ void Evaluation::FillCaches() {
     is_jit_call_ = false;
   }
   candidate_->End(MonoNow() + (seen_ ? milliseconds(0) : kEndTimeout));
+  if (candidate_->is_stuck())
+    SeeStuckProcess();
   // Their answers must not reach the next runner.
   while (builds_running_ > 0 && !stop_.stop_requested())
     Pump(MonoNow() + kGrace);

@@ -117,7 +117,7 @@ void Supervisor::Learn(const Observation& seen, const Decision& decision) {
   {
     MutexLock lock(&mutex_);
     if (seen.event == Event::kDeviceFault)
-      quarantine = health_.OnFault(MonoNow());
+      quarantine = health_.OnFault(MonoNow(), seen.is_process_stuck);
     else if (decision.kind != VerdictKind::kInfra && decision.kind != VerdictKind::kCancelled)
       health_.OnSuccess();
   }
