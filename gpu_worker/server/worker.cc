@@ -34,6 +34,7 @@
 #include "gpu_worker/server/native_parts.h"
 #include "gpu_worker/server/remote_builder.h"
 #include "gpu_worker/server/worker_metrics.h"
+#include "gpu_worker/supervisor/core_claim.h"
 #include "gpu_worker/supervisor/supervisor.h"
 
 namespace pike::gpu {
@@ -83,6 +84,7 @@ class Worker {
   std::unique_ptr<device::GpuMonitor> monitor_;
   std::vector<device::Device> devices_;
   std::vector<std::vector<int>> reserved_cores_;  // by device
+  CoreClaim core_claim_;
   const std::string worker_id_ = service::MakeWorkerId("gpu");
   std::string runtime_dir_;
   std::string cache_dir_;
@@ -140,6 +142,7 @@ absl::Status Worker::ChooseDevices() {
   const device::CorePlan plan =
       device::PlanCores(device::OwnCores(), static_cast<int>(devices_.size()));
   reserved_cores_ = plan.reserved;
+  ASSIGN_OR_RETURN(core_claim_, CoreClaim::Take(runtime_dir_, plan));
   return device::StayOn(plan.others);
 }
 
