@@ -75,12 +75,14 @@ std::vector<std::string> ArchFlags(const BuildRequest& request, absl::string_vie
   if (absl::ConsumePrefix(&arch, "sm_"))
     return {absl::StrCat("-gencode=arch=compute_", arch, ",code=sm_", arch)};
   const std::vector<absl::string_view> parts = absl::StrSplit(arch, '.');
+  const bool needs_specifics = NeedsArchSpecifics(request.sources, request.headers);
   int major = 0;
-  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &major))
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &major)) {
+    if (needs_specifics)
+      return {"-gencode=arch=compute_90a,code=sm_90a"};
     return {"-gencode=arch=compute_90,code=compute_90", "-gencode=arch=compute_90,code=sm_90"};
-  const char* variant =
-      major >= kArchSpecificMajorMin && NeedsArchSpecifics(request.sources, request.headers) ? "a"
-                                                                                             : "";
+  }
+  const char* variant = major >= kArchSpecificMajorMin && needs_specifics ? "a" : "";
   const std::string number = absl::StrCat(parts[0], parts[1], variant);
   return {absl::StrCat("-gencode=arch=compute_", number, ",code=sm_", number)};
 }

@@ -54,7 +54,7 @@ absl::StatusOr<std::vector<Device>> Simulated(absl::string_view count_text) {
         absl::StrCat("simulated:N wants a number from 1 to ", kDevicesMax));
   std::vector<Device> devices;
   for (int i = 0; i < count; ++i)
-    devices.push_back({Device::Kind::kCpu, absl::StrCat("simulated-", i), "simulated", "cpu"});
+    devices.push_back({Device::Kind::kCpu, absl::StrCat("simulated-", i), kSimulatedClass, "cpu"});
   return devices;
 }
 

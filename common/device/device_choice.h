@@ -11,6 +11,7 @@
 namespace pike::device {
 
 inline constexpr int kDevicesMax = 64;
+inline constexpr char kSimulatedClass[] = "simulated";
 
 // Something that candidates are timed on.
 struct Device {

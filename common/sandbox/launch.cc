@@ -282,10 +282,10 @@ class Launcher {
       tree_->Kill();
     if (!monitor_->Wait(MonoNow() + kAbortGrace)) {
       monitor_->Signal(SIGKILL);
-      monitor_->Wait(MonoTime::max());
+      monitor_->Wait(MonoNow() + kAbortGrace);
     }
     if (tree_ != nullptr) {
-      tree_->WaitGone();
+      tree_->WaitGone(MonoNow() + kAbortGrace);
       tree_->Finish();
     }
     monitor_ = nullptr;

@@ -1,5 +1,6 @@
 #include "common/sandbox/memory_limit.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 namespace pike::sandbox {
 namespace {
 
+constexpr char kEventsFile[] = "/cgroup.events";
 constexpr size_t kProcFileBytesMax = size_t{4} << 20;
 // bubblewrap's monitor and init, which are in the cgroup too.
 constexpr int64_t kOwnProcesses = 2;
@@ -51,8 +53,9 @@ class Cgroup {
   absl::Status SetFrozen(bool is_frozen) const {
     return WriteCgroupFile(folder_ + "/cgroup.freeze", is_frozen ? "1" : "0");
   }
-  bool IsFrozen() const {
-    return ReadCgroupField(folder_ + "/cgroup.events", "frozen").value_or(0) > 0;
+  bool IsFrozen() const { return ReadCgroupField(folder_ + kEventsFile, "frozen").value_or(0) > 0; }
+  UniqueFd OpenEvents() const {
+    return UniqueFd(open((folder_ + kEventsFile).c_str(), O_RDONLY | O_CLOEXEC));
   }
 
   MemoryState Observe() const {
@@ -135,6 +138,11 @@ class TreeLimitImpl : public TreeLimit {
   bool IsFrozen() override {
     const Cgroup* const cgroup = Freezer();
     return cgroup != nullptr ? cgroup->IsFrozen() : StopDescendants(root_);
+  }
+
+  UniqueFd OpenEvents() override {
+    const Cgroup* const cgroup = Freezer();
+    return cgroup != nullptr ? cgroup->OpenEvents() : UniqueFd();
   }
 
  private:

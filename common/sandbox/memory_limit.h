@@ -10,6 +10,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "common/base/unique_fd.h"
 #include "common/sandbox/spec.h"
 
 namespace pike::sandbox {
@@ -41,6 +42,8 @@ class TreeLimit {
   virtual absl::Status SetFrozen(bool is_frozen) = 0;
   // Whether all stand still now.
   virtual bool IsFrozen() = 0;
+  // Once it was read it polls as POLLPRI when IsFrozen may have changed. Closed: nothing tells.
+  virtual UniqueFd OpenEvents() = 0;
 };
 
 // Makes TreeLimits. Each of memory and pids is looked for in the hierarchy that has it (cgroup v2,

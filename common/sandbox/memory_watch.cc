@@ -1,10 +1,12 @@
 #include "common/sandbox/memory_watch.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -20,6 +22,17 @@ namespace {
 constexpr std::chrono::milliseconds kWatchdogInterval(25);
 // The kernel enforces the limit itself; this is about the rest of the tree.
 constexpr std::chrono::milliseconds kCgroupInterval(100);
+
+// Between two looks whether a tree stands still: where the kernel tells, and where it does not.
+constexpr std::chrono::milliseconds kFreezeLook(100);
+constexpr std::chrono::microseconds kFreezeStep(500);
+
+// Whether `fd` has one of `events`, waiting so long at most.
+bool PollFor(int fd, short events, MonoTime::duration timeout) {
+  pollfd polled{.fd = fd, .events = events, .revents = 0};
+  const int64_t ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
+  return poll(&polled, 1, static_cast<int>(std::clamp<int64_t>(ms, 0, 60'000))) > 0;
+}
 
 }  // namespace
 
@@ -82,10 +95,35 @@ void WatchedTree::ThawNow() {
     LogWarning(absl::StrCat("cannot thaw a sandbox: ", status.message()));
 }
 
-void WatchedTree::WaitGone() {
-  pollfd polled{.fd = init_.get(), .events = POLLIN, .revents = 0};
-  while (poll(&polled, 1, -1) < 0 && errno == EINTR) {
+bool WatchedTree::WaitFrozen(MonoTime deadline) {
+  UniqueFd events;
+  {
+    MutexLock lock(&mutex_);
+    if (limit_ != nullptr)
+      events = limit_->OpenEvents();
   }
+  while (true) {
+    char unused[128];
+    // From here on a change wakes the poll.
+    const bool has_events = pread(events.get(), unused, sizeof unused, 0) > 0;
+    if (IsFrozen())
+      return true;
+    const auto left = deadline - MonoNow();
+    if (left <= left.zero())
+      return false;
+    if (has_events)
+      PollFor(events.get(), POLLPRI, std::min<MonoTime::duration>(left, kFreezeLook));
+    else
+      std::this_thread::sleep_for(kFreezeStep);
+  }
+}
+
+bool WatchedTree::WaitGone(MonoTime deadline) const {
+  do {
+    if (PollFor(init_.get(), POLLIN, deadline - MonoNow()))
+      return true;
+  } while (MonoNow() < deadline);
+  return false;
 }
 
 MemoryState WatchedTree::Finish() {

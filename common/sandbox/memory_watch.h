@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 #include "common/sandbox/memory_limit.h"
@@ -23,14 +24,17 @@ class WatchedTree {
   void Kill();
   // Asks that all of it stands still. Not after Kill.
   absl::Status Freeze();
-  bool IsFrozen();
+  // Whether all of it stands still, waiting for that until `deadline`.
+  bool WaitFrozen(MonoTime deadline);
   void Thaw();
-  // Waits until init, and so everything in its pid namespace, is gone.
-  void WaitGone();
-  // Takes the last look and gives the limit back. REQUIRES: the tree is gone.
+  // Waits until init, and so everything in its pid namespace, is gone. False: it was not by
+  // `deadline`, as with a process that hangs in a driver.
+  bool WaitGone(MonoTime deadline) const;
+  // Takes the last look and gives the limit back. REQUIRES: the tree is gone, or is given up.
   MemoryState Finish();
 
  private:
+  bool IsFrozen();
   void Observe() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void KillNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ThawNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include <thread>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
 
+#include "common/base/log.h"
 #include "common/sandbox/process_tree.h"
 #include "common/sandbox/sandbox_impl.h"
 
@@ -16,7 +16,6 @@ namespace pike::sandbox {
 namespace {
 
 constexpr std::chrono::seconds kMonitorGrace(2);
-constexpr std::chrono::microseconds kFreezeStep(500);
 constexpr int kSignalStatusMin = 128;
 constexpr int kSignalMax = 64;
 
@@ -42,6 +41,8 @@ std::string CapturedOutput::Text() const {
 }
 
 std::string Exit::Text() const {
+  if (is_stuck)
+    return "hangs in the kernel";
   if (memory_limit_hit)
     return "memory limit";
   if (is_timed_out)
@@ -54,7 +55,14 @@ std::string Exit::Text() const {
   return absl::StrCat("exit status ", status);
 }
 
+std::optional<Exit> Sandbox::Impl::Ended() {
+  MutexLock lock(&mutex_);
+  return exit_;
+}
+
 std::optional<Exit> Sandbox::Impl::Wait(MonoTime deadline) {
+  if (std::optional<Exit> ended = Ended())
+    return ended;
   const std::optional<ProcessEnd> end = launched.monitor->Wait(deadline);
   if (!end)
     return std::nullopt;
@@ -74,30 +82,37 @@ Exit Sandbox::Impl::Kill(bool is_timed_out) {
   std::optional<ProcessEnd> end = launched.monitor->Wait(MonoNow() + kMonitorGrace);
   if (!end) {
     launched.monitor->Signal(SIGKILL);
-    end = launched.monitor->Wait(MonoTime::max());
+    end = launched.monitor->Wait(MonoNow() + gone_timeout_);
   }
-  return Finish(*end);
+  return Finish(end);
 }
 
-Exit Sandbox::Impl::Finish(const ProcessEnd& end) {
+// `end` is the monitor's; nothing if it does not come.
+Exit Sandbox::Impl::Finish(const std::optional<ProcessEnd>& end) {
   MutexLock lock(&mutex_);
   if (exit_)
     return *exit_;
-  launched.tree->WaitGone();
+  const bool is_stuck = !launched.tree->WaitGone(MonoNow() + gone_timeout_) || !end;
+  if (is_stuck) {
+    LogError(absl::StrCat("processes of sandbox ", name,
+                          " hang in the kernel and cannot be ended; their uid is not used again"));
+    lease_.Lose();
+  }
   launched.out->Finish();
   launched.err->Finish();
   const MemoryState memory = launched.tree->Finish();
   Exit exit{.is_killed = is_kill_asked_,
             .is_timed_out = is_timed_out_,
             .memory_limit_hit = memory.is_limit_hit,
+            .is_stuck = is_stuck,
             .is_host_full = memory.is_host_full,
             .memory_peak_bytes = memory.peak_bytes,
-            .wall_time = end.time - launched.start_time,
-            .cpu_time = end.cpu_time};
-  if (is_kill_asked_)
+            .wall_time = (end ? end->time : MonoNow()) - launched.start_time,
+            .cpu_time = end ? end->cpu_time : std::chrono::nanoseconds(0)};
+  if (is_kill_asked_ || !end)
     exit.signal = SIGKILL;
   else
-    SetEnd(end.wait_status, &exit);
+    SetEnd(end->wait_status, &exit);
   exit_ = exit;
   return exit;
 }
@@ -107,11 +122,8 @@ absl::Status Sandbox::StartFreezing() {
 }
 
 absl::Status Sandbox::WaitFrozen(MonoTime deadline) {
-  while (!impl_->launched.tree->IsFrozen()) {
-    if (MonoNow() >= deadline)
-      return absl::UnavailableError(absl::StrCat(name(), " does not stand still"));
-    std::this_thread::sleep_for(kFreezeStep);
-  }
+  if (!impl_->launched.tree->WaitFrozen(deadline))
+    return absl::UnavailableError(absl::StrCat(name(), " does not stand still"));
   return absl::OkStatus();
 }
 

@@ -19,6 +19,10 @@ namespace pike::sandbox {
 
 class SandboxHost;
 
+// For the processes of a sandbox to be gone after they were killed; with a GPU's memory it takes
+// seconds at most.
+inline constexpr std::chrono::seconds kGoneTimeout{30};
+
 // What a sandbox wrote to one stream. Untrusted bytes: escape them before showing (text.h).
 struct CapturedOutput {
   std::string head;
@@ -42,18 +46,24 @@ struct Exit {
   bool is_killed = false;     // by Kill(), WaitOrKill() or the destructor
   bool is_timed_out = false;  // WaitOrKill()'s deadline passed
   bool memory_limit_hit = false;
+  // It was killed, or came to its end, but processes of it are still there after kGoneTimeout: they
+  // hang in the kernel, in a driver say. It is given up, and its uid is not used again.
+  bool is_stuck = false;
   bool is_host_full = false;  // killed since the host had no memory left, below its own limit
   std::optional<int64_t> memory_peak_bytes = {};  // page cache included where a cgroup counts
   std::chrono::nanoseconds wall_time{};
   std::chrono::nanoseconds cpu_time{};  // of all processes; incomplete after a kill
 
-  bool is_success() const { return status == 0 && signal == 0 && !is_killed && !memory_limit_hit; }
+  bool is_success() const {
+    return status == 0 && signal == 0 && !is_killed && !memory_limit_hit && !is_stuck;
+  }
   // "exit status 3", "signal 11 (Segmentation fault)", "memory limit", "timed out", ...
   std::string Text() const;
 };
 
 // A running (or ended) sandbox. Made by SandboxHost::Start.
-// Ownership: the destructor kills the tree and waits until it is gone. The host must outlive it.
+// Ownership: the destructor kills the tree and waits until it is gone (or given up, see
+// Exit::is_stuck). The host must outlive it.
 // Threads: any member from any thread. A Kill wakes up every Wait.
 class Sandbox {
  public:
@@ -63,13 +73,14 @@ class Sandbox {
 
   // Waits for the end of the program, and with it of the whole tree. Nothing if `deadline` comes
   // first. What still holds stdout open does not matter. After the end returns the same again.
+  // Takes longer only if the program has ended and the rest of its tree hangs.
   std::optional<Exit> Wait(MonoTime deadline);
 
   // As Wait, but kills at `deadline`.
   Exit WaitOrKill(MonoTime deadline);
 
   // Kills the whole tree, whatever session or process group its processes moved to, and waits until
-  // it is gone. Idempotent.
+  // it is gone or given up. Idempotent.
   Exit Kill();
 
   // Stops all of its processes until Thaw, by the kernel's freezer where there is a cgroup of

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <set>
@@ -38,6 +39,8 @@ class SlotLease {
       slots_->Return(slot_);
   }
   int slot() const { return slot_; }
+  // It stays taken for good.
+  void Lose() { slots_ = nullptr; }
 
  private:
   UidSlots* slots_;
@@ -46,9 +49,11 @@ class SlotLease {
 
 class Sandbox::Impl {
  public:
-  Impl(std::string sandbox_name, uid_t uid, SlotLease lease, Launched launch)
+  Impl(std::string sandbox_name, uid_t uid, SlotLease lease, Launched launch,
+       std::chrono::milliseconds gone_timeout = kGoneTimeout)
       : name(std::move(sandbox_name)),
         outside_uid(uid),
+        gone_timeout_(gone_timeout),
         lease_(std::move(lease)),
         launched(std::move(launch)) {}
 
@@ -59,9 +64,11 @@ class Sandbox::Impl {
   const uid_t outside_uid;
 
  private:
-  Exit Finish(const ProcessEnd& end);
+  std::optional<Exit> Ended();
+  Exit Finish(const std::optional<ProcessEnd>& end);
 
-  const SlotLease lease_;  // returned last
+  const std::chrono::milliseconds gone_timeout_;
+  SlotLease lease_;  // returned last
 
  public:
   const Launched launched;

@@ -14,6 +14,7 @@ inline bool CanBeDeviceFault(const Observation& seen) {
     case Event::kDeadline:
     case Event::kCallFailed:
     case Event::kMismatch:
+    case Event::kWorkLeft:
       return true;
     case Event::kLoadFailed:
       return seen.load_where != "parse" && seen.load_where != "entry";

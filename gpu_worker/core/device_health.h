@@ -17,9 +17,13 @@ class DeviceHealth {
   static constexpr std::chrono::seconds kQuarantineMin{30};
   static constexpr std::chrono::seconds kQuarantineMax{600};
 
-  // Returns for how long it is quarantined by this; zero: it is not.
-  std::chrono::seconds OnFault(MonoTime now) {
-    if (IsQuarantined(now) || ++faults_ < kFaultsMax)
+  // Returns for how long it is quarantined by this; zero: it is not. One fault that leaves no doubt
+  // suffices.
+  std::chrono::seconds OnFault(MonoTime now, bool is_beyond_doubt = false) {
+    if (IsQuarantined(now))
+      return std::chrono::seconds(0);
+    faults_ = is_beyond_doubt ? std::max(faults_ + 1, kFaultsMax) : faults_ + 1;
+    if (faults_ < kFaultsMax)
       return std::chrono::seconds(0);
     const std::chrono::seconds length = next_length_;
     until_ = now + length;

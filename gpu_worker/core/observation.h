@@ -28,6 +28,7 @@ enum class Event : uint8_t {
   kJudgeStuck,   // the judge did not answer in time
   kEnvironment,  // a sandbox, a file or a socket of ours failed
   kDeviceFault,  // the device itself failed, is lost, or does not come to rest
+  kWorkLeft,     // what `side` had left on the device kept it from rest; kNone: somebody there had
   kCancelled,    // nobody wants the outcome any more
 };
 
@@ -66,10 +67,13 @@ struct Observation {
   Side side = Side::kNone;
   // Of kLoadFailed: "parse", "import", "entry", "task", "constructor" or "harness".
   std::string load_where;
-  // Of kLoadFailed and kCallFailed: the harness saw an exception that says "no memory".
+  // Of kLoadFailed and kCallFailed: the harness saw an exception that says "no memory". Of
+  // kWorkLeft: what was left is memory.
   bool is_memory_exception = false;
   // Others were on the device, so its memory was not this evaluation's alone.
   bool has_company = false;
+  // Of kDeviceFault: a process that was killed hangs in the driver.
+  bool is_process_stuck = false;
   std::string error_type;  // of an exception; untrusted
   std::string text;        // untrusted where `side` is a runner's; one line or a traceback
   ProcessFacts process;

@@ -143,6 +143,14 @@ Decision OfCandidate(const Observation& seen) {
       decision.suspicions.push_back(LastLine(seen.text));
       return decision;
     }
+    case Event::kWorkLeft:
+      if (seen.is_memory_exception)
+        return Candidate(VerdictKind::kOutOfMemory,
+                         absl::StrCat("it left too little of the device's memory to time it: ",
+                                      LastLine(seen.text)));
+      return Candidate(
+          VerdictKind::kTimeout,
+          absl::StrCat("work that it had left on the device did not end: ", LastLine(seen.text)));
     case Event::kDone:
     case Event::kTaskFailed:
     case Event::kJudgeStuck:
@@ -175,6 +183,8 @@ Decision OfReference(const Observation& seen) {
                                          EndText(seen.process), ")"));
     case Event::kViolation:
       return Infrastructure(absl::StrCat("the reference's runner: ", LastLine(seen.text)));
+    case Event::kWorkLeft:
+      return Task(absl::StrCat(where, "work left on the device: ", LastLine(seen.text)));
     case Event::kDone:
     case Event::kTaskFailed:
     case Event::kJudgeStuck:
@@ -215,6 +225,7 @@ Decision DecideAsSeen(const Observation& seen) {
     case Event::kMismatch:
     case Event::kCallFailed:
     case Event::kViolation:
+    case Event::kWorkLeft:
       break;
   }
   switch (seen.side) {
@@ -227,6 +238,8 @@ Decision DecideAsSeen(const Observation& seen) {
     case Side::kNone:
       break;
   }
+  if (seen.event == Event::kWorkLeft)
+    return Infrastructure(absl::StrCat("the device, beside others: ", LastLine(seen.text)));
   return Infrastructure(absl::StrCat("an outcome of no side ", Doing(seen.phase)));
 }
 
@@ -249,7 +262,10 @@ std::vector<std::string> FindImpossibleClaims(const Samples& samples) {
 
 Decision Decide(const Observation& seen) {
   Decision decision = DecideAsSeen(seen);
-  decision.should_repeat_alone = seen.is_memory_exception && seen.has_company;
+  // Neither is held against anyone before it happened without neighbours.
+  const bool can_be_a_neighbour =
+      seen.is_memory_exception || (seen.event == Event::kWorkLeft && seen.side == Side::kNone);
+  decision.should_repeat_alone = can_be_a_neighbour && seen.has_company;
   return decision;
 }
 

@@ -20,6 +20,7 @@ struct DeviceFacts {
   uint64_t memory_total_bytes = 0;
   uint64_t memory_free_bytes = 0;
   double sentinel_us = 0;
+  std::string why_memfd;  // why buffers are host memory although it is a GPU; empty: they are not
 };
 
 // A buffer shared with one runner, which may write to it at any time: only copies of it are read.

@@ -166,8 +166,16 @@ class GpuDevice : public BenchDevice {
       result = driver_.set_current(context_);
     if (result != kCuSuccess)
       return Failure(driver_, result, "the GPU cannot be used");
-    options_.use_memfd =
-        options_.use_memfd || DeviceExchange(driver_).Create(/*bytes=*/1) != kCuSuccess;
+    if (!options_.use_memfd) {
+      result = DeviceExchange(driver_).Create(/*bytes=*/1);
+      // Want of memory says nothing about descriptors: it is tried again, alone if need be.
+      if (result == kCuOutOfMemory)
+        return Failure(driver_, result, "a buffer for exchange");
+      options_.use_memfd = result != kCuSuccess;
+      why_memfd_ = options_.use_memfd ? CudaErrorText(driver_, result) : "";
+    } else {
+      why_memfd_ = "as asked for";
+    }
     return FindBaseline();
   }
 
@@ -183,7 +191,8 @@ class GpuDevice : public BenchDevice {
             .name = name,
             .memory_total_bytes = total_bytes,
             .memory_free_bytes = free_bytes,
-            .sentinel_us = baseline_us_};
+            .sentinel_us = baseline_us_,
+            .why_memfd = why_memfd_};
   }
 
   std::optional<TaskFailure> NewExchange(std::size_t bytes, Access /*access*/,
@@ -294,6 +303,7 @@ class GpuDevice : public BenchDevice {
   CuDevice device_ = 0;
   CuContext context_ = nullptr;
   double baseline_us_ = 0;
+  std::string why_memfd_;
 };
 
 }  // namespace

@@ -186,6 +186,7 @@ std::string DeviceToJson(const DeviceFacts& device) {
       .Count("memory_total_bytes", device.memory_total_bytes)
       .Count("memory_free_bytes", device.memory_free_bytes)
       .Number("sentinel_us", device.sentinel_us)
+      .Str("why_memfd", device.why_memfd)
       .Take();
 }
 

@@ -34,6 +34,7 @@
 #include "gpu_worker/server/native_parts.h"
 #include "gpu_worker/server/remote_builder.h"
 #include "gpu_worker/server/worker_metrics.h"
+#include "gpu_worker/supervisor/core_claim.h"
 #include "gpu_worker/supervisor/supervisor.h"
 
 namespace pike::gpu {
@@ -83,6 +84,7 @@ class Worker {
   std::unique_ptr<device::GpuMonitor> monitor_;
   std::vector<device::Device> devices_;
   std::vector<std::vector<int>> reserved_cores_;  // by device
+  CoreClaim core_claim_;
   const std::string worker_id_ = service::MakeWorkerId("gpu");
   std::string runtime_dir_;
   std::string cache_dir_;
@@ -97,6 +99,7 @@ class Worker {
   std::unique_ptr<service::WorkerClient> client_;
   std::unique_ptr<build::Builder> builder_;
   std::unique_ptr<build::Broker> broker_;
+  std::unique_ptr<JitCaches> jit_caches_;
   std::unique_ptr<DeviceUnits> units_;
   std::unique_ptr<LeaseSlots> slots_;
 };
@@ -139,6 +142,7 @@ absl::Status Worker::ChooseDevices() {
   const device::CorePlan plan =
       device::PlanCores(device::OwnCores(), static_cast<int>(devices_.size()));
   reserved_cores_ = plan.reserved;
+  ASSIGN_OR_RETURN(core_claim_, CoreClaim::Take(runtime_dir_, plan));
   return device::StayOn(plan.others);
 }
 
@@ -239,7 +243,9 @@ absl::Status Worker::Connect(const std::string& target) {
     metrics_->ObserveBuild(outcome, seconds);
   };
   ASSIGN_OR_RETURN(broker_, build::Broker::Create(std::move(broker), store_.get(), builder_.get()));
+  ASSIGN_OR_RETURN(jit_caches_, JitCaches::Create({cache_dir_}));
   SupervisorOptions supervisor;
+  supervisor.jit_caches = jit_caches_.get();
   supervisor.worker_id = worker_id_;
   supervisor.on_lock = [this](const std::string& device, absl::string_view operation, double wait_s,
                               double held_s) {

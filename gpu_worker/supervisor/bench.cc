@@ -22,11 +22,13 @@ Bench::Bench(Node* node, std::string task_version, sandbox::WarmSandbox warm)
       member_(node->gate(), warm_.sandbox.get()) {}
 
 Bench::~Bench() {
-  {
-    const QuietGate::Teardown teardown(member_.gate(), member_.party());
-    warm_.sandbox->Kill();
-  }
+  Kill();
   node_->Forget(*warm_.sandbox);
+}
+
+bool Bench::Kill() {
+  const QuietGate::Teardown teardown(member_.gate(), member_.party());
+  return !warm_.sandbox->Kill().is_stuck;
 }
 
 absl::Status Bench::HandIn(const TaskFile& task) const {

@@ -61,6 +61,8 @@ class Bench {
 
   // How it ended: waits a moment for it to do so by itself, then kills.
   ProcessFacts End();
+  // Kills it. False: its processes hang in the driver and are given up.
+  bool Kill();
   bool HasEnded() const { return warm_.sandbox->Wait(MonoNow()).has_value(); }
   absl::Status HandIn(const TaskFile& task) const;
 

@@ -8,6 +8,8 @@
 #include <absl/strings/str_cat.h>
 
 #include "common/base/errno_status.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
 #include "gpu_worker/core/clocks.h"
 #include "gpu_worker/core/verdict.h"
 #include "gpu_worker/supervisor/json_frame.h"
@@ -177,6 +179,10 @@ void Evaluation::OpenTask() {
   bench_->facts.reference_ms = NumberOf(*answer, "reference_ms");
   bench_->facts.device_memory_free_bytes =
       CountOf(MemberOf(*answer, "device"), "memory_free_bytes");
+  const std::string why_memfd = TextOf(MemberOf(*answer, "device"), "why_memfd");
+  if (!why_memfd.empty())
+    LogWarning(absl::StrCat("tensors go to and from ", context_.device_id,
+                            " through host memory: ", EscapeLine(why_memfd)));
   bench_->KeepOnReservedCores();
 }
 
@@ -241,6 +247,8 @@ void Evaluation::LoadRunners() {
   reference_channel->second.Reset();
   while (!seen_ && !(is_candidate_loaded_ && is_reference_loaded_))
     Pump(MonoNow() + kPumpMax);
+  cache_.Reset();
+  kept_cache_.reset();
   candidate_load_.reset();
   reference_load_.reset();
   candidate_->KeepOnReservedCores();

@@ -24,6 +24,7 @@
 #include "gpu_worker/core/pausable_deadline.h"
 #include "gpu_worker/supervisor/bench.h"
 #include "gpu_worker/supervisor/device_lock.h"
+#include "gpu_worker/supervisor/jit_caches.h"
 #include "gpu_worker/supervisor/late_builds.h"
 #include "gpu_worker/supervisor/node.h"
 #include "gpu_worker/supervisor/quiet_gate.h"
@@ -51,6 +52,7 @@ struct EvaluationContext {
   build::Broker* broker = nullptr;
   DeviceLock* lock = nullptr;
   device::GpuMonitor* monitor = nullptr;  // null where there is no GPU
+  JitCaches* jit_caches = nullptr;        // null: none are kept
   std::string device_id;
   // Called with the device, "first_call", "verify" or "measure", and seconds. May be empty.
   std::function<void(const std::string& device, absl::string_view operation, double wait_s,
@@ -105,6 +107,7 @@ class Evaluation {
   void OpenBench();
   void OpenTask();
   void FillCaches();
+  std::string JitDigest() const;
   void ForgetFirstRunner();
   // Puts what the first runner compiled where this one, which has loaded nothing yet, looks for it.
   void HandCachesOn(const sandbox::Sandbox& to);
@@ -115,8 +118,11 @@ class Evaluation {
   void Finish();
   // Makes inputs ahead, outside the lock. What it cannot make is made in the calls.
   void PrepareInputs(uint32_t calls);
-  // Waits in an operation until the device is at rest and so much of its memory is free.
+  // Waits in an operation until the device is at rest and so much of its memory is free. If it does
+  // not come to that, finds out whose work it is.
   void Settle(uint64_t memory_floor_bytes);
+  // One such wait, told in the evidence. False with `seen_` set: the judge could not say.
+  bool IsAtRest(uint64_t memory_floor_bytes);
 
   static absl::StatusOr<std::pair<UniqueFd, UniqueFd>> CallChannel();
   bool TakeRunner(Side side, const UniqueFd& call_channel, std::unique_ptr<RunnerLink>* link);
@@ -153,6 +159,9 @@ class Evaluation {
   void SeeEnvironment(Phase phase, const absl::Status& status);
   void SeeJudge(Event event);
   void SeeTaskFailed(const nlohmann::json& frame);
+  // A process of this evaluation that was killed did not go: the device's driver is in disorder,
+  // whatever else was seen.
+  void SeeStuckProcess();
   // Into the evidence: the GPU's errors since the start. What a failing GPU did to the candidate is
   // not held against it.
   void LookForDeviceFault();
@@ -188,7 +197,9 @@ class Evaluation {
   bool is_reference_loaded_ = false;
   bool is_begun_ = false;
   bool is_jit_call_ = false;  // a runner's death is the judge's to report
-  UniqueFd cache_;            // what the first runner compiled
+  // What the first runner of this evaluation, or of an earlier one of the same candidate, compiled.
+  UniqueFd cache_;
+  std::shared_ptr<const JitCaches::Entry> kept_cache_;
   std::set<std::string> known_artifacts_;
   bool is_bench_good_ = true;
   std::optional<PausableDeadline> candidate_load_;

@@ -25,9 +25,6 @@ using std::chrono::milliseconds;
 constexpr std::chrono::seconds kFreezeTimeout{10};
 // For builds and imports of other processes, where no cores are kept for what is timed.
 constexpr std::chrono::seconds kHostQuietTimeout{2};
-// For the device to come to rest: kernels that a frozen neighbour had queued run on.
-constexpr milliseconds kSettleTimeout{10'000};
-constexpr milliseconds kSettleGrace{10'000};
 // Inputs made ahead.
 constexpr milliseconds kPrepareTimeout{10'000};
 constexpr milliseconds kPrepareGrace{30'000};
@@ -230,39 +227,6 @@ void Evaluation::PrepareInputs(uint32_t calls) {
                                                    {}, timeout);
   if (answer && TextOf(*answer, "type") == "task_failed")
     SeeTaskFailed(*answer);
-}
-
-void Evaluation::Settle(uint64_t memory_floor_bytes) {
-  if (!bench_->facts.has_device_frames)
-    return;
-  const std::optional<nlohmann::json> answer = Ask({{"type", "settle"},
-                                                    {"timeout_ms", kSettleTimeout.count()},
-                                                    {"memory_floor_bytes", memory_floor_bytes}},
-                                                   {}, kSettleTimeout + kSettleGrace);
-  if (!answer)
-    return;
-  if (TextOf(*answer, "type") == "task_failed") {
-    SeeTaskFailed(*answer);
-    return;
-  }
-  v1::Quietness* quietness = report_.evidence.mutable_quietness();
-  quietness->set_sentinel_us(NumberOf(*answer, "sentinel_us"));
-  quietness->set_baseline_us(NumberOf(*answer, "baseline_us"));
-  quietness->set_settle_ms(NumberOf(*answer, "elapsed_ms"));
-  quietness->set_memory_free_bytes(CountOf(*answer, "memory_free_bytes"));
-  quietness->set_memory_floor_bytes(memory_floor_bytes);
-  if (FlagOf(*answer, "is_quiet"))
-    return;
-  Observation seen;
-  seen.event = Event::kDeviceFault;
-  seen.phase = Phase::kMeasure;
-  seen.text =
-      quietness->memory_free_bytes() < memory_floor_bytes
-          ? absl::StrCat("memory of nobody is not back: ", quietness->memory_free_bytes(),
-                         " bytes are free instead of ", memory_floor_bytes)
-          : absl::StrCat("it does not come to rest: a known piece of work takes ",
-                         quietness->sentinel_us(), " us instead of ", quietness->baseline_us());
-  See(std::move(seen));
 }
 
 std::optional<device::GpuReading> Evaluation::ReadGpu() {

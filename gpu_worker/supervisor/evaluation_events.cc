@@ -285,6 +285,15 @@ void Evaluation::SeeTaskFailed(const nlohmann::json& frame) {
   See(std::move(seen));
 }
 
+void Evaluation::SeeStuckProcess() {
+  Observation seen;
+  seen.event = Event::kDeviceFault;
+  seen.phase = phase();
+  seen.text = "a process that was killed does not end: it hangs in the driver";
+  seen.is_process_stuck = true;
+  seen_ = std::move(seen);
+}
+
 void Evaluation::CleanUp() {
   Observation& seen = *seen_;
   if (seen.event == Event::kJudgeStuck || seen.event == Event::kCancelled)
@@ -303,6 +312,10 @@ void Evaluation::CleanUp() {
       seen.process = link->Facts();
   }
   LookForDeviceFault();
+  for (const RunnerLink* link : {candidate_.get(), reference_.get()}) {
+    if (link != nullptr && link->is_stuck())
+      SeeStuckProcess();
+  }
   if (seen.event == Event::kDeviceFault)
     is_bench_good_ = false;
   if (bench_ && seen.side == Side::kJudge && seen.event == Event::kProcessGone)
@@ -315,6 +328,8 @@ void Evaluation::CleanUp() {
   }
   if (bench_ && is_bench_good_)
     context_.benches->Put(std::move(bench_), MonoNow());
+  if (bench_ && !bench_->Kill())
+    SeeStuckProcess();
   bench_.reset();
   report_.seen = *seen_;
   FillEvidence();

@@ -46,6 +46,10 @@ void Evaluation::FillCaches() {
                        LooksCompiledAtRunTime(request_.candidate_source);
   if (!has_use)
     return;
+  if (context_.jit_caches != nullptr)
+    kept_cache_ = context_.jit_caches->Get(JitDigest());
+  if (kept_cache_)
+    return;
   const MonoTime start = MonoNow();
   absl::StatusOr<std::pair<UniqueFd, UniqueFd>> channel = CallChannel();
   if (!channel.ok() || !TakeRunner(Side::kCandidate, channel->second, &candidate_))
@@ -54,21 +58,35 @@ void Evaluation::FillCaches() {
   absl::StatusOr<UniqueFd> work = OpenWorkFolder(*candidate_->sandbox());
   while (!seen_ && !is_candidate_loaded_ && work.ok() && !doubtful_)
     Pump(MonoNow() + kGrace);
+  bool is_called = false;
   if (!seen_ && is_candidate_loaded_) {
     is_jit_call_ = true;
     const milliseconds timeout(request_.policy.first_call_timeout_ms());
-    Ask({{"type", "jit_call"}, {"timeout_ms", timeout.count()}}, {channel->first.get()},
-        timeout + kGrace);
+    const std::optional<nlohmann::json> answer =
+        Ask({{"type", "jit_call"}, {"timeout_ms", timeout.count()}}, {channel->first.get()},
+            timeout + kGrace);
+    is_called = answer && TextOf(*answer, "outcome") == "done";
     is_jit_call_ = false;
   }
   candidate_->End(MonoNow() + (seen_ ? milliseconds(0) : kEndTimeout));
+  if (candidate_->is_stuck())
+    SeeStuckProcess();
   // Their answers must not reach the next runner.
   while (builds_running_ > 0 && !stop_.stop_requested())
     Pump(MonoNow() + kGrace);
   if (work.ok())
     cache_ = OpenFolderAt(work->get(), CacheName()).value_or(UniqueFd());
+  if (is_called && cache_.is_open() && context_.jit_caches != nullptr)
+    context_.jit_caches->Put(JitDigest(), cache_);
   ForgetFirstRunner();
   RecordInterval("jit", start);
+}
+
+std::string Evaluation::JitDigest() const {
+  const NodeOptions& node = context_.node->options();
+  return JitCacheKey{request_.candidate_source, request_.task.version,
+                     node.toolchain.toolchain.Digest(), node.device.gpu_class, request_.arch}
+      .Digest();
 }
 
 void Evaluation::ForgetFirstRunner() {
@@ -85,7 +103,8 @@ void Evaluation::ForgetFirstRunner() {
 }
 
 void Evaluation::HandCachesOn(const sandbox::Sandbox& to) {
-  if (!cache_.is_open())
+  const UniqueFd& from = kept_cache_ ? kept_cache_->folder() : cache_;
+  if (!from.is_open())
     return;
   const absl::Status status = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const UniqueFd work, OpenWorkFolder(to));
@@ -95,9 +114,8 @@ void Evaluation::HandCachesOn(const sandbox::Sandbox& to) {
     options.skip = [this](absl::string_view name) {
       return MayHoldTimedChoice(name, request_.candidate_source);
     };
-    return CopyFolder(cache_, cache, options);
+    return CopyFolder(from, cache, options).status();
   }();
-  cache_.Reset();
   if (!status.ok())
     LogWarning(absl::StrCat("compile caches are not handed on: ", status.message()));
 }

@@ -16,6 +16,8 @@
 namespace pike::gpu {
 namespace {
 
+constexpr int64_t kEntryBytes = 4096;
+
 class Copier {
  public:
   explicit Copier(const FolderCopyOptions& options)
@@ -43,6 +45,11 @@ class Copier {
       }
     }
     return absl::OkStatus();
+  }
+
+  int64_t bytes() const {
+    return options_.bytes_max - bytes_left_ +
+           kEntryBytes * static_cast<int64_t>(options_.entries_max - entries_left_);
   }
 
  private:
@@ -96,9 +103,11 @@ class Copier {
 
 }  // namespace
 
-absl::Status CopyFolder(const UniqueFd& from, const UniqueFd& to,
-                        const FolderCopyOptions& options) {
-  return Copier(options).Copy(from, to, 0);
+absl::StatusOr<int64_t> CopyFolder(const UniqueFd& from, const UniqueFd& to,
+                                   const FolderCopyOptions& options) {
+  Copier copier(options);
+  RETURN_IF_ERROR(copier.Copy(from, to, 0));
+  return copier.bytes();
 }
 
 absl::StatusOr<UniqueFd> OpenFolderAt(int parent, const std::string& name) {

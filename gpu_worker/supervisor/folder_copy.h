@@ -27,9 +27,10 @@ struct FolderCopyOptions {
 
 // Copies the regular files and folders below the folder `from` into the folder `to`; everything
 // else, links above all, is left out, and none is followed, so `from` may hold whatever a candidate
-// left there. REQUIRES: nobody changes `to` meanwhile. ResourceExhausted: a bound was reached; what
-// was copied until then stays.
-absl::Status CopyFolder(const UniqueFd& from, const UniqueFd& to, const FolderCopyOptions& options);
+// left there. Returns the bytes of the copy, a page more for each name. REQUIRES: nobody
+// changes `to` meanwhile. ResourceExhausted: a bound was reached; what was copied until then stays.
+absl::StatusOr<int64_t> CopyFolder(const UniqueFd& from, const UniqueFd& to,
+                                   const FolderCopyOptions& options);
 
 // A folder below `parent` that is no link; NotFound if there is none.
 absl::StatusOr<UniqueFd> OpenFolderAt(int parent, const std::string& name);

@@ -19,6 +19,7 @@ namespace {
 
 constexpr char kInsideScriptsDir[] = "/pike/inside";
 constexpr char kInsideNativeDir[] = "/pike/native";
+constexpr char kSimulatedFolder[] = "device";  // beside those of sandboxes
 constexpr int kChannelFd = 3;
 constexpr int kCudaThreadsMax = 8;
 
@@ -82,6 +83,10 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Create(NodeOptions options,
   }
   ASSIGN_OR_RETURN(std::unique_ptr<WorkFolder> folder,
                    WorkFolder::Create(options.runtime_dir, LockFileName(options.device.id)));
+  if (options.device.gpu_class == device::kSimulatedClass) {
+    RETURN_IF_ERROR(folder->Make(kSimulatedFolder));
+    RETURN_IF_ERROR(folder->Put(kSimulatedFolder, kSimulatedWork, ""));
+  }
   if (options.threads <= 0)
     options.threads = DefaultThreads(options);
   return std::unique_ptr<Node>(new Node(std::move(options), host, std::move(folder)));
@@ -124,6 +129,11 @@ absl::StatusOr<sandbox::SandboxSpec> Node::MakeSpec(Role role, int64_t memory_by
   spec.read_only_binds.push_back({options_.native_dir, kInsideNativeDir});
   spec.read_only_binds.push_back({folder_->PathOf(spec.name), kInsideInputDir});
   AddDevice(options_, &spec);
+  if (options_.device.gpu_class == device::kSimulatedClass) {
+    spec.read_only_binds.push_back({folder_->PathOf(kSimulatedFolder), kInsideSimulatedDir});
+    spec.environment["PIKE_SIMULATED_WORK"] =
+        absl::StrCat(kInsideSimulatedDir, "/", kSimulatedWork);
+  }
   spec.tmpfs.push_back({kInsideWorkDir, options_.work_bytes_max});
   spec.tmp_bytes_max = options_.work_bytes_max;
   spec.limits.memory_bytes_max = memory_bytes_max;

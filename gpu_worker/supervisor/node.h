@@ -30,6 +30,10 @@ inline constexpr char kInsideWorkDir[] = "/work";      // writable, private, in 
 // Where Triton, Inductor and others keep what they compile. Their files hold absolute paths, so it
 // is the same in every sandbox.
 inline constexpr char kInsideCacheDir[] = "/work/cache";
+// Of a simulated device, read-only: a lock (flock) on this file stands for work on it. Like queued
+// kernels it outlives a stop and ends with its process.
+inline constexpr char kInsideSimulatedDir[] = "/pike/device";
+inline constexpr char kSimulatedWork[] = "work";
 
 // What judges and runners of one device are made of.
 struct NodeOptions {
@@ -50,6 +54,8 @@ struct NodeOptions {
   size_t runners_ready = 2;  // warm runners kept; each costs one torch's memory
   size_t judges_ready = 1;
   std::chrono::milliseconds ready_timeout{180'000};  // to import torch
+  // For the device to come to rest: kernels that a frozen neighbour had queued run on.
+  std::chrono::milliseconds settle_timeout{10'000};
 };
 
 // Starts judges and runners for one device: warm pools of single-use sandboxes, each with an input

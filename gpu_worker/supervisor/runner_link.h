@@ -72,6 +72,8 @@ class RunnerLink {
   // Waits up to `deadline` for its own end, then kills. Idempotent. What is returned is how it
   // ended.
   const sandbox::Exit& End(MonoTime deadline);
+  // Whether End gave its processes up, which hang in the driver.
+  bool is_stuck() const { return exit_ && exit_->is_stuck; }
   // Facts of End.
   ProcessFacts Facts() const;
   sandbox::CapturedOutput Stdout() const { return warm_.sandbox->Stdout(); }

@@ -118,7 +118,7 @@ void Supervisor::Learn(const Observation& seen, const Decision& decision) {
   {
     MutexLock lock(&mutex_);
     if (seen.event == Event::kDeviceFault)
-      quarantine = health_.OnFault(MonoNow());
+      quarantine = health_.OnFault(MonoNow(), seen.is_process_stuck);
     else if (decision.kind != VerdictKind::kInfra && decision.kind != VerdictKind::kCancelled)
       health_.OnSuccess();
   }
@@ -168,8 +168,13 @@ v1::LeaseResult Supervisor::Evaluate(const EvaluationRequest& request,
 v1::LeaseResult Supervisor::EvaluateOnce(const EvaluationRequest& request,
                                          const std::function<void(v1::Stage)>& on_stage,
                                          const std::stop_token& stop) {
-  EvaluationContext context{node_,           &benches_,        broker_,
-                            lock_.get(),     options_.monitor, options_.device.device_id(),
+  EvaluationContext context{node_,
+                            &benches_,
+                            broker_,
+                            lock_.get(),
+                            options_.monitor,
+                            options_.jit_caches,
+                            options_.device.device_id(),
                             options_.on_lock};
   std::vector<std::string> earlier;
   int tries = 0;  // with neighbours; one alone may follow

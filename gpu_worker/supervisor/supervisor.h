@@ -20,6 +20,7 @@
 #include "gpu_worker/supervisor/bench.h"
 #include "gpu_worker/supervisor/device_lock.h"
 #include "gpu_worker/supervisor/evaluation.h"
+#include "gpu_worker/supervisor/jit_caches.h"
 #include "gpu_worker/supervisor/node.h"
 #include "pike/v1/types.pb.h"
 #include "pike/v1/worker.pb.h"
@@ -30,6 +31,7 @@ struct SupervisorOptions {
   v1::Device device;
   std::string worker_id;                  // for evidence
   device::GpuMonitor* monitor = nullptr;  // null where there is no GPU; must outlive us
+  JitCaches* jit_caches = nullptr;        // of all devices of the worker; null: none are kept
   // Judges kept for their task's next candidate; each costs a torch and the task's weights.
   size_t benches_idle_max = 2;
   std::chrono::milliseconds bench_idle_time_max{120'000};

@@ -58,6 +58,7 @@ def row_of(suite, record, expected):
         "candidate": "/".join(record.get("candidateName", "").split("/")[-2:]),
         "expected": expected or [],
         "verdict": verdict.get("kind", "none").removeprefix("VERDICT_KIND_").lower(),
+        "blame": verdict.get("blame", "").removeprefix("BLAME_").lower(),
         "speedup": measurement.get("speedup"),
         "ref_ms": measurement.get("reference", {}).get("meanMs"),
         "cand_ms": measurement.get("candidate", {}).get("meanMs"),
@@ -93,7 +94,8 @@ def missing_row(suite, words, expected):
 
 def is_as_expected(row):
     if row["expected"]:
-        return row["verdict"] in row["expected"]
+        is_blame_right = row["verdict"] == "valid" or row["blame"] == "candidate"
+        return row["verdict"] in row["expected"] and is_blame_right
     return row["verdict"] not in ("infra_error", "none")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs an unpacked bundle on this machine: doctor, service, examples, hostile candidates, suites.
+"""Runs an unpacked bundle on this machine: doctor, service, examples, hostile and faulty candidates, suites.
 
   tests/gpu/run_on_gpu.py --pike ~/pike-0.1.0-linux-x86_64/bin --out /tmp/out
   tests/gpu/run_on_gpu.py --pike build/release/bin --out out --suite level3 TASKS CANDIDATES
@@ -32,6 +32,7 @@ LOG_HEAD_BYTES = 4 << 20
 LOG_TAIL_BYTES = 1 << 20
 RESULTS_BYTES_MAX = 14 << 20
 STOP_S = 40
+FAULTS_AT_ONCE = 2  # each hurts its neighbours, which are tried again alone: more only wait
 
 FACTS = """uname -r; date -u; id; grep PRETTY /etc/os-release; nproc; head -n 3 /proc/meminfo; df -h / /tmp
 python3 --version; g++ --version | head -n 1; command -v setpriv prlimit bwrap nvcc g++ cc
@@ -217,6 +218,20 @@ class Run:
             for job in jobs:
                 job.result()
 
+    def run_faults(self, folder):
+        """Each candidate that breaks something on the GPU, with a good one right after it."""
+        task, good = os.path.join(folder, "task.py"), os.path.join(folder, "good", "well_behaved.py")
+
+        def evaluate_both(path):
+            expected, policy, _ = report.read_head(path)
+            settings = [word for assignment in policy for word in ("--set", assignment)]
+            self.evaluate("faults", [task, path, *settings], expected)
+            self.evaluate("faults", [task, good], report.read_head(good)[0])
+
+        paths = [path for path in report.candidates_in(folder) if path != good]
+        with concurrent.futures.ThreadPoolExecutor(FAULTS_AT_ONCE) as pool:
+            list(pool.map(evaluate_both, paths))
+
     def run_suite(self, name, tasks, candidates):
         words = ["--suite", tasks]
         for folder in candidates:
@@ -251,6 +266,8 @@ class Run:
             self.timed("hostile", self.run_announced, "hostile",
                        report.candidates_in(arguments.hostile),
                        lambda _: os.path.join(arguments.hostile, "task.py"))
+        if arguments.faults:
+            self.timed("faults", self.run_faults, arguments.faults)
         for name, tasks, *candidates in arguments.suite:
             self.timed(name, self.run_suite, name, tasks, candidates)
 
@@ -291,6 +308,9 @@ def parse_arguments():
     parser = common_parser(__doc__, budget=540)
     parser.add_argument("--hostile", default=os.path.join(ROOT, "tests/integration/hostile"),
                         help="folder with task.py and candidates; empty: none")
+    parser.add_argument("--faults", default="",
+                        help="folder with task.py, faulty candidates and good/well_behaved.py, as "
+                        "tests/gpu/faults; empty: none")
     parser.add_argument("--suite", action="append", nargs="+", default=[], metavar="WORD",
                         help="NAME TASKS CANDIDATES...: folders, or reference; repeatable")
     parser.add_argument("--parallel", type=int, default=8, help="pike eval at once in the examples")

@@ -110,6 +110,9 @@ struct DescribeRecord {
   std::string operator()(const ClientKeyKept& r) const {
     return absl::StrCat("ClientKeyKept ", r.client_key);
   }
+  std::string operator()(const BestKept& r) const {
+    return absl::StrCat("BestKept ", ToText(r.evaluation_id), " ", r.speedup);
+  }
 };
 
 struct DescribeCommand {

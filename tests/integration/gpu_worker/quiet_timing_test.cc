@@ -1,13 +1,19 @@
 // Many candidates at once on simulated devices: real sandboxes that compute on the CPU, so that
 // what must hold between neighbours on a GPU can be shown without one.
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <absl/strings/numbers.h>
@@ -16,6 +22,7 @@
 
 #include "common/base/digest.h"
 #include "common/base/file.h"
+#include "common/base/unique_fd.h"
 #include "common/build/local_builder.h"
 #include "common/build/toolchain.h"
 #include "common/device/device_choice.h"
@@ -27,7 +34,6 @@ namespace {
 
 constexpr int kCandidates = 8;
 constexpr int kKinds = 5;  // of candidates
-constexpr char kDevices[] = "simulated:2";
 
 constexpr char kTask[] = R"(
 import torch
@@ -98,7 +104,7 @@ T Must(absl::StatusOr<T> value) {
 // The devices of a worker, without gRPC.
 class DevicesFixture {
  public:
-  DevicesFixture() {
+  explicit DevicesFixture(const char* devices = "simulated:2") {
     DeviceUnits::CommonOptions common;
     NodeOptions& node = common.node;
     node.share_dir = Env("PIKE_SOURCE_DIR") + "/common";
@@ -112,6 +118,7 @@ class DevicesFixture {
     node.runners_ready = 2;
     // Sixty imports of torch share the cores.
     node.ready_timeout = std::chrono::minutes(12);
+    node.settle_timeout = std::chrono::seconds(1);
     common.on_frozen = [this](const std::string& device, double seconds) {
       MutexLock lock(&mutex);
       frozen_s[device] += seconds;
@@ -123,12 +130,18 @@ class DevicesFixture {
     broker_options.cache_dir = folder.path() + "/artifacts";
     broker_options.toolchain_digest = node.toolchain.toolchain.Digest();
     broker = Must(build::Broker::Create(broker_options, &store, builder.get()));
-    units =
-        Must(DeviceUnits::Create(Must(device::ChooseDevices(kDevices, {})), common, host.get()));
-    REQUIRE(units->Supervise({}, broker.get()).ok());
+    units = Must(DeviceUnits::Create(Must(device::ChooseDevices(devices, {})), common, host.get()));
+    JitCachesOptions caches;
+    caches.cache_dir = folder.path() + "/caches";
+    jit_caches = Must(JitCaches::Create(caches));
+    SupervisorOptions supervisor;
+    supervisor.jit_caches = jit_caches.get();
+    REQUIRE(units->Supervise(supervisor, broker.get()).ok());
   }
 
-  v1::LeaseResult Evaluate(const std::string& candidate) const {
+  v1::LeaseResult Evaluate(
+      const std::string& candidate,
+      const std::function<void(v1::Stage)>& on_stage = [](v1::Stage) {}) const {
     EvaluationRequest request;
     request.task = {Sha256Hex(kTask), kTask, 7, "Model"};
     request.candidate_source = candidate;
@@ -145,7 +158,12 @@ class DevicesFixture {
     policy.set_first_call_timeout_ms(60'000);
     policy.set_call_timeout_ms(60'000);
     const DeviceUnits::Seat seat = units->Take({});
-    return seat.supervisor()->Evaluate(request, [](v1::Stage /*stage*/) {}, {});
+    return seat.supervisor()->Evaluate(request, on_stage, {});
+  }
+
+  // What its sandboxes see as /pike/device.
+  std::string SimulatedFolder() const {
+    return absl::StrCat(folder.path(), "/gpu-worker/", ::getpid(), "-simulated-0/device");
   }
 
   TempFolder folder = Must(TempFolder::Create("pike-quiet"));
@@ -153,6 +171,7 @@ class DevicesFixture {
   build::MemoryArtifactStore store;
   std::unique_ptr<build::LocalBuilder> builder;
   std::unique_ptr<build::Broker> broker;
+  std::unique_ptr<JitCaches> jit_caches;
   std::unique_ptr<DeviceUnits> units;
   Mutex mutex;
   std::map<std::string, double> frozen_s ABSL_GUARDED_BY(mutex);
@@ -253,7 +272,7 @@ TEST_CASE("Quiet timing: of many candidates at once none is timed in company") {
 
 TEST_CASE("JIT pass: what a first runner compiled is there for the real one") {
   DevicesFixture fixture;
-  const v1::LeaseResult result = fixture.Evaluate(R"(
+  const std::string candidate = R"(
 import os
 import torch
 
@@ -265,18 +284,68 @@ class ModelNew(torch.nn.Module):  # a word that asks for the pass: torch.compile
         os.makedirs(cache, exist_ok=True)
         open(cache + "/kernel", "w").close()
         return torch.relu(x)
-)");
-  INFO(result.ShortDebugString());
-  REQUIRE(result.verdict().kind() == v1::VERDICT_KIND_VALID);
-  // At the real runner's first call, too; the second would find its own.
-  const std::string& out = result.verdict().evidence().stdout_tail().head();
-  const auto& intervals = result.times().intervals();
-  CHECK(std::count_if(intervals.begin(), intervals.end(), [](const v1::DeviceInterval& interval) {
-          return interval.operation() == "jit";
-        }) == 1);
-  const auto calls = static_cast<int>(result.verdict().correctness().calls_compared());
-  const std::vector<absl::string_view> lines = absl::StrSplit(out, '\n', absl::SkipEmpty());
-  CHECK(static_cast<int>(lines.size()) >= calls);
+)";
+  // What is kept serves the next evaluation of the same candidate, which has no pass of its own, on
+  // whichever device.
+  for (const int passes : {1, 0}) {
+    const v1::LeaseResult result = fixture.Evaluate(candidate);
+    INFO(result.ShortDebugString());
+    REQUIRE(result.verdict().kind() == v1::VERDICT_KIND_VALID);
+    // At the real runner's first call, too; the second would find its own.
+    const std::string& out = result.verdict().evidence().stdout_tail().head();
+    const auto& intervals = result.times().intervals();
+    CHECK(std::count_if(intervals.begin(), intervals.end(), [](const v1::DeviceInterval& interval) {
+            return interval.operation() == "jit";
+          }) == passes);
+    const auto calls = static_cast<int>(result.verdict().correctness().calls_compared());
+    const std::vector<absl::string_view> lines = absl::StrSplit(out, '\n', absl::SkipEmpty());
+    CHECK(static_cast<int>(lines.size()) >= calls);
+  }
+}
+
+TEST_CASE("Rest: who leaves work on the device is blamed, a neighbour is not") {
+  DevicesFixture fixture("simulated:1");
+  // It waits in its constructor, with work queued, until its neighbour is to be timed.
+  const std::string leaves_work = R"(
+import fcntl, os, time
+import torch
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.work = os.open(os.environ["PIKE_SIMULATED_WORK"], os.O_RDONLY)
+        fcntl.flock(self.work, fcntl.LOCK_SH)
+        print("queued", flush=True)
+        while not os.path.exists("/pike/device/neighbour_is_there"):
+            time.sleep(0.05)
+    def forward(self, x):
+        return torch.relu(x)
+)";
+  v1::LeaseResult guilty;
+  v1::LeaseResult innocent;
+  {
+    const std::jthread thread([&] { guilty = fixture.Evaluate(leaves_work); });
+    bool is_first = true;
+    innocent = fixture.Evaluate(Candidate(0), [&](v1::Stage stage) {
+      if (stage != v1::STAGE_MEASURE || !std::exchange(is_first, false))
+        return;
+      const UniqueFd work(
+          ::open((fixture.SimulatedFolder() + "/work").c_str(), O_RDONLY | O_CLOEXEC));
+      while (::flock(work.get(), LOCK_EX | LOCK_NB) == 0) {  // until the other has queued its work
+        REQUIRE(::flock(work.get(), LOCK_UN) == 0);
+        std::this_thread::yield();
+      }
+      CHECK(WriteFileAtomic(fixture.SimulatedFolder() + "/neighbour_is_there", "", 0644).ok());
+    });
+  }
+  INFO(guilty.ShortDebugString());
+  INFO(innocent.ShortDebugString());
+  CHECK(guilty.verdict().kind() == v1::VERDICT_KIND_TIMEOUT);
+  CHECK(guilty.verdict().blame() == v1::BLAME_CANDIDATE);
+  CHECK(guilty.verdict().reason().find("left on the device") != std::string::npos);
+  CHECK(innocent.verdict().kind() == v1::VERDICT_KIND_VALID);
+  REQUIRE(innocent.verdict().evidence().earlier_attempts_size() == 1);
+  CHECK(innocent.verdict().evidence().earlier_attempts(0).find("alone") != std::string::npos);
 }
 
 TEST_CASE("Memory: what runs out beside others is tried again alone") {

@@ -14,8 +14,8 @@ Observation SeenOf(Event event, Side side, const char* load_where = "") {
 }
 
 TEST_CASE("CanBeDeviceFault: failures of a candidate that ran") {
-  for (const Event event :
-       {Event::kProcessGone, Event::kDeadline, Event::kCallFailed, Event::kMismatch}) {
+  for (const Event event : {Event::kProcessGone, Event::kDeadline, Event::kCallFailed,
+                            Event::kMismatch, Event::kWorkLeft}) {
     CHECK(CanBeDeviceFault(SeenOf(event, Side::kCandidate)));
     CHECK_FALSE(CanBeDeviceFault(SeenOf(event, Side::kReference)));
     CHECK_FALSE(CanBeDeviceFault(SeenOf(event, Side::kJudge)));

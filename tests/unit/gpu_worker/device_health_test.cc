@@ -31,4 +31,11 @@ TEST_CASE("DeviceHealth: faults in a row quarantine, ever longer, success forgiv
   CHECK(health.OnFault(now) == DeviceHealth::kQuarantineMin);
 }
 
+TEST_CASE("DeviceHealth: one fault beyond doubt quarantines at once") {
+  const MonoTime start{std::chrono::hours(1)};
+  DeviceHealth health;
+  CHECK(health.OnFault(start, /*is_beyond_doubt=*/true) == DeviceHealth::kQuarantineMin);
+  CHECK(health.OnFault(health.quarantined_until()) == 2 * DeviceHealth::kQuarantineMin);
+}
+
 }  // namespace pike::gpu

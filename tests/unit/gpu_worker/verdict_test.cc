@@ -124,6 +124,12 @@ std::vector<Row> Table() {
        false},
       {"call deadline", Seen(Event::kDeadline, kVerify, kCandidate), VerdictKind::kTimeout,
        candidate, false},
+      {"work left", Seen(Event::kWorkLeft, kMeasure, kCandidate), VerdictKind::kTimeout, candidate,
+       false},
+      {"the reference left work", Seen(Event::kWorkLeft, kMeasure, kReference), VerdictKind::kInfra,
+       Blame::kTask, false},
+      {"somebody left work", Seen(Event::kWorkLeft, kMeasure, kNone), VerdictKind::kInfra, infra,
+       true},
       {"reference deadline", Seen(Event::kDeadline, kVerify, kReference), VerdictKind::kInfra,
        Blame::kTask, false},
       {"call raised", Seen(Event::kCallFailed, kVerify, kCandidate), VerdictKind::kRuntimeError,
@@ -218,6 +224,20 @@ TEST_CASE("Decide: memory that ran out beside others is tried again alone", "[gp
   CHECK(Decide(seen).kind == VerdictKind::kOutOfMemory);
   seen.is_memory_exception = false;
   CHECK_FALSE(Decide(seen).should_repeat_alone);
+}
+
+TEST_CASE("Decide: work left on the device is held against one whose it is", "[gpu_worker]") {
+  Observation seen;
+  seen.event = Event::kWorkLeft;
+  seen.phase = Phase::kMeasure;
+  seen.has_company = true;
+  CHECK(Decide(seen).should_repeat_alone);
+  seen.side = Side::kCandidate;
+  CHECK_FALSE(Decide(seen).should_repeat_alone);
+  CHECK(Decide(seen).kind == VerdictKind::kTimeout);
+  seen.is_memory_exception = true;
+  CHECK(Decide(seen).kind == VerdictKind::kOutOfMemory);
+  CHECK(Decide(seen).blame == Blame::kCandidate);
 }
 
 TEST_CASE("Decide: a fault of the device is nobody's verdict", "[gpu_worker]") {

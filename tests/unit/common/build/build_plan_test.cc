@@ -90,6 +90,9 @@ TEST_CASE("BuildPlan: the candidate's own architecture and standard win, as with
 TEST_CASE("BuildPlan: without a GPU a CUDA source still gets an architecture") {
   CHECK(Line(MakeBuildPlan(Request(true), Paths(), "cpu").steps[1]).find("sm_90") !=
         std::string::npos);
+  BuildRequest request = Request(true);
+  request.sources[1].contents = "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 40;\");";
+  CHECK(Line(MakeBuildPlan(request, Paths(), "cpu").steps[1]).find("sm_90a ") != std::string::npos);
 }
 
 TEST_CASE("BuildPlan: an executable has no module name and finds torch's libraries") {

@@ -62,6 +62,18 @@ TEST_CASE("GpuDevice: without descriptors of device memory it falls back to memf
   TheFakeCuda().create_result = 801;  // not supported
   const auto device = OpenFake(driver);
   CheckExchange(*device, driver, /*is_device=*/false);
+  CHECK_FALSE(device->Facts().why_memfd.empty());
+}
+
+TEST_CASE("GpuDevice: want of memory is no reason to fall back to memfds") {
+  const CudaDriver driver = NewFakeDriver();
+  CHECK(OpenFake(driver)->Facts().why_memfd.empty());
+  TheFakeCuda().create_result = kCuOutOfMemory;
+  std::unique_ptr<BenchDevice> device;
+  const auto failure = NewGpuDevice(driver, {}, device);
+  REQUIRE(failure);
+  CHECK(failure->kind == "memory");
+  CHECK(device == nullptr);
 }
 
 TEST_CASE("GpuDevice: what it allocates it frees") {
