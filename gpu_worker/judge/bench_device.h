@@ -20,6 +20,7 @@ struct DeviceFacts {
   uint64_t memory_total_bytes = 0;
   uint64_t memory_free_bytes = 0;
   double sentinel_us = 0;
+  double bytes_per_s = 0;  // the memory's peak by its clock and width; 0: not known
 };
 
 // A buffer shared with one runner, which may write to it at any time: only copies of it are read.
