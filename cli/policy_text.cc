@@ -6,6 +6,7 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
+#include <absl/strings/str_split.h>
 #include <google/protobuf/descriptor.h>
 
 namespace pike::cli {
@@ -39,6 +40,23 @@ absl::Status SetReal(absl::string_view value, const FieldDescriptor& field, v1::
   return absl::OkStatus();
 }
 
+// "float16:1e-2:1e-3": dtype, absolute and relative tolerance.
+absl::Status AddTolerance(absl::string_view value, v1::Policy* policy) {
+  const std::vector<std::string> parts = absl::StrSplit(value, ':');
+  double atol = 0;
+  double rtol = 0;
+  if (parts.size() != 3 || !absl::SimpleAtod(parts[1], &atol) ||
+      !absl::SimpleAtod(parts[2], &rtol)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tolerances wants DTYPE:ATOL:RTOL, for example float16:1e-2:1e-2, not \"", value, "\""));
+  }
+  v1::DtypeTolerance* added = policy->add_tolerances();
+  added->set_dtype(parts[0]);
+  added->set_atol(atol);
+  added->set_rtol(rtol);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status SetPolicyField(absl::string_view assignment, v1::Policy* policy) {
@@ -65,6 +83,8 @@ absl::Status SetPolicyField(absl::string_view assignment, v1::Policy* policy) {
     case FieldDescriptor::CPPTYPE_STRING:
       policy->GetReflection()->SetString(policy, field, std::string(value));
       return absl::OkStatus();
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return AddTolerance(value, policy);
     default:
       return absl::UnimplementedError(absl::StrCat("policy field ", key, " cannot be set here"));
   }

@@ -10,7 +10,8 @@
 
 namespace pike::cli {
 
-// Sets one field of `policy` from "key=value", for example "call_timeout_ms=5000". Values are
+// Sets one field of `policy` from "key=value", for example "call_timeout_ms=5000"; "tolerances"
+// adds one, as in "tolerances=float16:1e-2:1e-2". Values are
 // checked for form only; the service checks ranges. InvalidArgument names the known fields or the
 // expected kind of value.
 absl::Status SetPolicyField(absl::string_view assignment, v1::Policy* policy);

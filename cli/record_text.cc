@@ -10,6 +10,7 @@
 #include "cli/format.h"
 #include "cli/result_table.h"
 #include "cli/table.h"
+#include "cli/task_report_text.h"
 #include "common/base/text.h"
 
 namespace pike::cli {
@@ -77,6 +78,11 @@ void AppendMeasurement(const v1::Measurement& measurement, std::string* out) {
                                     : "nothing"),
                 out);
   }
+  if (measurement.floor_ms() > 0)
+    AppendField("floor",
+                absl::StrCat(FormatMs(measurement.floor_ms()),
+                             " ms a call: one launch, and what must be read and written"),
+                out);
   out->append(table.Render());
 }
 
@@ -97,6 +103,11 @@ void AppendCorrectness(const v1::Correctness& correctness, std::string* out) {
                            correctness.input_mutated() ? "; an input was changed in place" : ""),
               out);
   AppendField("first fail", correctness.first_failure(), out);
+  if (!correctness.precision_class().empty())
+    AppendField("precision",
+                absl::StrCat(correctness.precision_class(), ", off by ",
+                             FormatErrorValue(correctness.precision_error()), " of the norm"),
+                out);
   if (correctness.outputs().empty())
     return;
   using Align = Table::Align;
@@ -236,6 +247,17 @@ std::string LocksText(const v1::StageTimes& times) {
   return absl::StrJoin(parts, ", ");
 }
 
+std::string PolicyText(const v1::Policy& policy) {
+  std::string text =
+      absl::StrFormat("%s, atol %g, rtol %g", policy.name(), policy.atol(), policy.rtol());
+  for (const v1::DtypeTolerance& row : policy.tolerances())
+    absl::StrAppend(&text, "; ", row.dtype(), absl::StrFormat(" %g, %g", row.atol(), row.rtol()));
+  if (!policy.precision().empty())
+    absl::StrAppend(&text, "; precision ", policy.precision(), " within ", policy.precision_slack(),
+                    " times the reference's own error");
+  return text;
+}
+
 }  // namespace
 
 std::string RenderRecord(const v1::EvaluationRecord& record) {
@@ -249,10 +271,7 @@ std::string RenderRecord(const v1::EvaluationRecord& record) {
       "candidate",
       absl::StrCat(record.candidate_name(), " (", record.candidate_sha256().substr(0, 12), ")"),
       &out);
-  AppendField("policy",
-              absl::StrFormat("%s, atol %g, rtol %g", record.policy().name(),
-                              record.policy().atol(), record.policy().rtol()),
-              &out);
+  AppendField("policy", PolicyText(record.policy()), &out);
   AppendField("submitted", FormatUnixMs(record.submitted_unix_ms()), &out);
   if (!record.has_verdict()) {
     AppendField("stage", StageName(record.stage()), &out);
@@ -275,6 +294,8 @@ std::string RenderRecord(const v1::EvaluationRecord& record) {
     AppendUnconfirmed(verdict.unconfirmed(), &out);
   if (verdict.correctness().calls_compared() > 0)
     AppendCorrectness(verdict.correctness(), &out);
+  if (verdict.has_task_report())
+    out.append(RenderTaskReport(verdict.task_report()));
   for (const v1::BuildRecord& build : verdict.builds())
     AppendBuild(build, &out);
   AppendField("times", TimesText(record.times()), &out);

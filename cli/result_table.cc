@@ -7,11 +7,13 @@
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 
 #include "cli/console.h"
 #include "cli/format.h"
 #include "cli/table.h"
+#include "cli/task_report_text.h"
 #include "common/base/text.h"
 
 namespace pike::cli {
@@ -72,6 +74,11 @@ std::vector<Field> Fields(size_t name_width) {
       {{"candidate", Table::Align::kLeft, name_width, /*is_cut_at_start=*/true},
        [](const ResultRow& row) { return EscapeLine(row.candidate); }},
       {{"verdict"}, VerdictText},
+      {{"task is"},
+       [](const ResultRow& row) {
+         const bool is_marked = IsDegenerate(row.record.verdict().task_report());
+         return std::string(is_marked ? "degenerate" : "");
+       }},
       {{"speedup", kRight}, SpeedupText},
       {{"ms", kRight}, LatencyText},
       {{"ref ms", kRight}, ReferenceLatencyText},
@@ -148,6 +155,74 @@ std::string Reasons(const std::vector<ResultRow>& rows, bool has_task) {
   return out.empty() ? out : absl::StrCat("\nReasons (`pike get ID` shows the evidence)\n", out);
 }
 
+// Why tasks are marked, one line for each.
+std::string DegenerateTasks(const std::vector<ResultRow>& rows) {
+  std::map<std::string, std::string> lines;
+  for (const ResultRow& row : rows) {
+    const v1::TaskReport& report = row.record.verdict().task_report();
+    if (IsDegenerate(report))
+      lines[EscapeLine(row.task)] =
+          CutToWidth(EscapeLine(absl::StrJoin(report.degenerate(), "; ")), kReasonCharsMax);
+  }
+  std::string out;
+  for (const auto& [task, line] : lines)
+    absl::StrAppend(&out, "  ", task, ": ", line, "\n");
+  return out.empty() ? out
+                     : absl::StrCat(
+                           "\nDegenerate tasks: a program that does not compute them can "
+                           "pass (`pike task check`)\n",
+                           out);
+}
+
+// A task's best valid speedup, at least 1.
+struct TaskBest {
+  double speedup = 1;
+  bool is_degenerate = false;
+};
+
+std::string MeanText(const std::map<std::string, TaskBest>& tasks, bool is_verified) {
+  double log_sum = 0;
+  size_t count = 0;
+  for (const auto& [name, best] : tasks) {
+    if (is_verified && best.is_degenerate)
+      continue;
+    log_sum += std::log(best.speedup);
+    count++;
+  }
+  if (count == 0)
+    return "none";
+  return absl::StrCat(FormatSpeedup(std::exp(log_sum / static_cast<double>(count))), " over ",
+                      count, count == 1 ? " task" : " tasks");
+}
+
+// The clamped means over tasks; empty where there is one that can judge.
+std::string ClampedLine(const std::vector<ResultRow>& rows) {
+  std::map<std::string, TaskBest> tasks;
+  for (const ResultRow& row : rows) {
+    const v1::Verdict& verdict = row.record.verdict();
+    const bool is_decided = row.record.has_verdict() &&
+                            verdict.kind() != v1::VERDICT_KIND_INFRA_ERROR &&
+                            verdict.kind() != v1::VERDICT_KIND_CANCELLED;
+    if (!is_decided)
+      continue;
+    TaskBest& best = tasks[row.task];
+    best.is_degenerate = best.is_degenerate || IsDegenerate(verdict.task_report());
+    if (verdict.kind() == v1::VERDICT_KIND_VALID)
+      best.speedup = std::max(best.speedup, verdict.measurement().speedup());
+  }
+  const auto marked = std::count_if(tasks.begin(), tasks.end(),
+                                    [](const auto& task) { return task.second.is_degenerate; });
+  if (tasks.size() < 2 && marked == 0)
+    return "";
+  const std::string line = absl::StrCat(
+      "clamped geometric mean (best valid speedup of each task, at least 1; 1 where "
+      "none is valid) ",
+      MeanText(tasks, /*is_verified=*/false));
+  return marked == 0 ? absl::StrCat(line, "\n")
+                     : absl::StrCat(line, ", verified ", MeanText(tasks, /*is_verified=*/true),
+                                    " that are not degenerate\n");
+}
+
 }  // namespace
 
 std::string MaxErrorText(const v1::Verdict& verdict) {
@@ -186,8 +261,8 @@ std::string RenderResults(const std::vector<ResultRow>& rows, const ResultStyle&
   std::string out;
   if (!has_task && !rows.empty())
     out = absl::StrCat("task ", EscapeLine(rows.front().task), "\n\n");
-  return absl::StrCat(out, RenderTable(rows, has_task, style), Reasons(rows, has_task), "\n",
-                      SummaryLine(rows), "\n");
+  return absl::StrCat(out, RenderTable(rows, has_task, style), Reasons(rows, has_task),
+                      DegenerateTasks(rows), "\n", SummaryLine(rows), "\n", ClampedLine(rows));
 }
 
 std::string SummaryLine(const std::vector<ResultRow>& rows) {

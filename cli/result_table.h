@@ -23,7 +23,8 @@ struct ResultStyle {
   size_t width_max = 0;
 };
 
-// The table, the reasons below it, each with the evaluation's id, and a summary line. A task that
+// The table, the reasons below it, each with the evaluation's id, why tasks are degenerate, a
+// summary line and the clamped means over tasks. A task that
 // all rows share stands above the table. All text is escaped.
 std::string RenderResults(const std::vector<ResultRow>& rows, const ResultStyle& style);
 

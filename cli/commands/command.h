@@ -10,6 +10,7 @@
 #include <google/protobuf/message.h>
 
 #include "cli/client/service_client.h"
+#include "cli/eval/plan.h"
 #include "cli/exit_code.h"
 
 namespace pike::cli {
@@ -35,6 +36,12 @@ void AddTaskCommand(CLI::App* app, const GlobalOptions* globals, Action* action)
 void AddUpCommand(CLI::App* app, const GlobalOptions* globals, Action* action);
 void AddDoctorCommand(CLI::App* app, const GlobalOptions* globals, Action* action);
 void AddVersionCommand(CLI::App* app, Action* action);
+
+// Options that `eval` and `task check` share. `options` outlives the parse.
+void AddPolicyOptions(CLI::App* command, EvalOptions* options);
+
+// A new name for a run.
+std::string NewRunId();
 
 // A client of the service the user means, connected; waits up to `wait_s` for a service that is
 // just starting, and says so. Unavailable says what to do.

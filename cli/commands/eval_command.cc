@@ -23,11 +23,6 @@ task_31.py, 31.py, 31_anything.py or 31/anything.py. "reference" submits the tas
 Exit codes: 0 all valid; 1 some not valid; 2 bad arguments, input or policy; 3 the service is not
 reachable; 4 an infra_error, or work that the service refused; 130 interrupted.)";
 
-std::string NewRunId() {
-  std::random_device random;
-  return absl::StrFormat("%08x%08x", random(), random());
-}
-
 // Empty if the combination makes sense, else what is wrong with it.
 std::string CheckForm(const EvalOptions& options) {
   const bool is_suite = !options.suite.empty();
@@ -67,6 +62,25 @@ ExitCode Run(EvalOptions options, const GlobalOptions& globals) {
 
 }  // namespace
 
+std::string NewRunId() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x", random(), random());
+}
+
+void AddPolicyOptions(CLI::App* command, EvalOptions* options) {
+  command->add_option("--policy", options->policy, "Built-in policy: paper, kernelbench or strict")
+      ->capture_default_str();
+  command->add_option("--atol", options->atol, "Absolute tolerance")->check(CLI::NonNegativeNumber);
+  command->add_option("--rtol", options->rtol, "Relative tolerance")->check(CLI::NonNegativeNumber);
+  command
+      ->add_option(
+          "--set", options->policy_fields,
+          "Policy field, key=value, as in timed_calls_max=20; repeatable; `--set help` lists "
+          "the fields")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
 void AddEvalCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
   auto options = std::make_shared<EvalOptions>();
   CLI::App* command =
@@ -86,17 +100,7 @@ void AddEvalCommand(CLI::App* app, const GlobalOptions* globals, Action* action)
                    "Leave out candidates of --candidates with this name pattern; repeatable")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--policy", options->policy, "Built-in policy; there is one: paper")
-      ->capture_default_str();
-  command->add_option("--atol", options->atol, "Absolute tolerance")->check(CLI::NonNegativeNumber);
-  command->add_option("--rtol", options->rtol, "Relative tolerance")->check(CLI::NonNegativeNumber);
-  command
-      ->add_option(
-          "--set", options->policy_fields,
-          "Policy field, key=value, as in timed_calls_max=20; repeatable; `--set help` lists "
-          "the fields")
-      ->take_all()
-      ->allow_extra_args(false);
+  AddPolicyOptions(command, options.get());
   command->add_option("--gpu-class", options->gpu_class, "Run on this class only (\"cpu\")");
   command->add_option("--run-id", options->run_id,
                       "Name of the run: the same command with the same files and name finds what "

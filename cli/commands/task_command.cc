@@ -5,6 +5,8 @@
 
 #include "cli/commands/command.h"
 #include "cli/console.h"
+#include "cli/eval/plan.h"
+#include "cli/eval/run.h"
 #include "cli/format.h"
 #include "cli/source_files.h"
 #include "cli/table.h"
@@ -78,13 +80,54 @@ ExitCode Register(const std::vector<std::string>& paths, const GlobalOptions& gl
   return ExitCode::kOk;
 }
 
+constexpr char kCheckFooter[] =
+    R"(Examples:
+  pike task check examples/tasks
+  pike task check KernelBench/level3/31_VisionAttention.py --policy kernelbench
+
+The columns frozen, zeros, constant and copy say which share of the elements passes if the outputs
+are those of another input, zeros, one number, or an input; "depends on" by how much the outputs
+change with each input; fp32 to bf16 by how much the reference is off in that precision.
+
+Exit codes: 0 every task can judge; 1 some are degenerate, or their reference is not valid; 2 bad
+arguments, input or policy; 3 the service is not reachable; 4 an infra_error that is not a task's,
+or work that the service refused; 130 interrupted.)";
+
+ExitCode Check(EvalOptions options, const GlobalOptions& globals) {
+  const absl::StatusOr<EvalPlan> plan = MakePlan(options);
+  if (!plan.ok()) {
+    PrintError(plan.status().message());
+    return ExitCode::kUsage;
+  }
+  auto client = Connect(globals);
+  if (!client.ok())
+    return ReportFailure(client.status());
+  options.run_id = NewRunId();
+  return RunPlan(*plan, options, client->get());
+}
+
+void AddCheckCommand(CLI::App* task, const GlobalOptions* globals, Action* action) {
+  auto options = std::make_shared<EvalOptions>();
+  CLI::App* check = task->add_subcommand(
+      "check", "Find out whether tasks can judge: evaluates each task's own reference");
+  check->add_option("TASK", options->checked_tasks, "Task files or folders of tasks")->required();
+  AddPolicyOptions(check, options.get());
+  check->add_option("--gpu-class", options->gpu_class, "Run on this class only (\"cpu\")");
+  check->add_flag("--json", options->is_json,
+                  "One evaluation per line as proto3 JSON, its taskReport included");
+  check->add_flag("--quiet,-q", options->is_quiet, "No progress on standard error");
+  check->footer(kCheckFooter);
+  check->callback([=] { *action = [=] { return Check(*options, *globals); }; });
+}
+
 }  // namespace
 
 void AddTaskCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
-  CLI::App* command = app->add_subcommand("task", "List or register tasks");
+  CLI::App* command = app->add_subcommand("task", "List, register or check tasks");
   command->require_subcommand(1);
   command->footer(
-      "Examples:\n  pike task list\n  pike task register examples/tasks/01_attention.py");
+      "Examples:\n  pike task list\n  pike task register examples/tasks/01_attention.py\n"
+      "  pike task check examples/tasks");
   CLI::App* list = command->add_subcommand("list", "List registered tasks, newest first");
   auto is_json = std::make_shared<bool>(false);
   list->add_flag("--json", *is_json,
@@ -97,6 +140,7 @@ void AddTaskCommand(CLI::App* app, const GlobalOptions* globals, Action* action)
   add->add_option("FILE", *paths, "Task files")->required();
   add->footer("Example:\n  pike task register examples/tasks/01_attention.py");
   add->callback([=] { *action = [=] { return Register(*paths, *globals); }; });
+  AddCheckCommand(command, globals, action);
 }
 
 }  // namespace pike::cli

@@ -188,11 +188,30 @@ absl::StatusOr<EvalPlan> PlanSuite(const EvalOptions& options) {
   return plan;
 }
 
+absl::StatusOr<EvalPlan> PlanChecks(const EvalOptions& options) {
+  EvalPlan plan;
+  for (const std::string& path : options.checked_tasks) {
+    std::error_code error;
+    std::vector<std::string> files = {path};
+    if (std::filesystem::is_directory(path, error)) {
+      ASSIGN_OR_RETURN(files, ListPythonFiles(path, false));
+    }
+    for (const std::string& file : files) {
+      ASSIGN_OR_RETURN(PlannedTask task, PlanTask(file));
+      plan.evals.push_back({plan.tasks.size(), std::string(kReference), task.source});
+      plan.tasks.push_back(std::move(task));
+    }
+  }
+  return plan;
+}
+
 }  // namespace
 
 absl::StatusOr<EvalPlan> MakePlan(const EvalOptions& options) {
   ASSIGN_OR_RETURN(v1::Policy policy, MakePolicy(options));
-  absl::StatusOr<EvalPlan> plan = options.suite.empty() ? PlanOneTask(options) : PlanSuite(options);
+  absl::StatusOr<EvalPlan> plan = !options.checked_tasks.empty() ? PlanChecks(options)
+                                  : options.suite.empty()        ? PlanOneTask(options)
+                                                                 : PlanSuite(options);
   if (plan.ok())
     plan->policy = std::move(policy);
   return plan;

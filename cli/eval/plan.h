@@ -12,13 +12,14 @@
 namespace pike::cli {
 
 // What the user asked for, as typed. Either `task` and `candidates`, or `suite` and
-// `candidate_folders`.
+// `candidate_folders`, or `checked_tasks`.
 struct EvalOptions {
   std::string task;                     // a path, or a number or name among `tasks_folder`
   std::vector<std::string> candidates;  // paths, or the word "reference"
   std::string tasks_folder;
   std::string suite;
   std::vector<std::string> candidate_folders;  // or the word "reference"
+  std::vector<std::string> checked_tasks;      // files and folders: each task's own reference
   std::string only;                            // task numbers, "3,7-9"; empty means all
   std::vector<std::string> exclude;            // file name patterns of candidates to leave out
   std::string policy = "paper";

@@ -16,6 +16,7 @@
 #include "cli/interrupt.h"
 #include "cli/record_text.h"
 #include "cli/result_table.h"
+#include "cli/task_report_text.h"
 #include "common/base/digest.h"
 #include "common/base/status_macros.h"
 #include "common/base/text.h"
@@ -213,6 +214,8 @@ class EvalRun {
     }
     if (options_.is_json)
       PrintMissing();
+    else if (IsTaskCheck())
+      console_.PrintResult(RenderTaskChecks(Rows()));
     else
       console_.PrintResult(RenderResults(Rows(), {console_.has_colour(), console_.result_width()}));
     if (counts.unfinished > 0 && !counts.is_interrupted) {
@@ -222,7 +225,17 @@ class EvalRun {
                               "the command with --run-id ",
                               options_.run_id, " to go on"));
     }
-    return ExitCodeOf(counts);
+    return IsTaskCheck() ? CheckCode(counts) : ExitCodeOf(counts);
+  }
+
+  bool IsTaskCheck() const { return !options_.checked_tasks.empty(); }
+
+  // What the tasks are to blame for is a result; anything else is as in an evaluation.
+  ExitCode CheckCode(const EvalCounts& counts) const {
+    const std::vector<ResultRow> rows = Rows();
+    if (counts.is_interrupted || std::any_of(rows.begin(), rows.end(), HasOtherFault))
+      return ExitCodeOf(counts);
+    return CanAllJudge(rows) ? ExitCode::kOk : ExitCode::kFailure;
   }
 
   // Each thing the service found wrong, once.

@@ -12,7 +12,7 @@ import gc
 import importlib
 import json
 import sys
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 INSIDE_DIR = os.path.dirname(os.path.abspath(__file__))
 if INSIDE_DIR not in sys.path:
@@ -22,6 +22,7 @@ import torch
 
 import frames
 import loader
+import task_check
 
 # ControlOrder of gpu_worker/judge/call_channel.h.
 ORDERS = {"hold": 1, "resume": 2, "abort": 3}
@@ -35,9 +36,11 @@ class Judge:
         self._native = native
         self._device = device
         self._buffers = buffers
-        self._is_running = False
+        self._reference: Optional[task_check.Reference] = None
+        self._precisions: Any = None  # of the task, once they are known
         self._answers: Dict[str, Callable[[Dict[str, Any], List[int]], Any]] = {
             "open_task": self._open_task,
+            "check_task": self._check_task,
             "prepare": lambda request, fds: json.loads(
                 native.prepare(request["calls"], request["bytes_max"], request["ms_max"])
             ),
@@ -71,7 +74,7 @@ class Judge:
                 continue  # came after the operation it was meant for
             self._channel.send(self._answers[request["type"]](request, fds))
             gc.collect()
-            if request["type"] in ("open_task", "end"):
+            if request["type"] in ("open_task", "check_task", "end"):
                 self._release_memory()
 
     def _release_memory(self) -> None:
@@ -120,6 +123,7 @@ class Judge:
             init_inputs = loader.make_init_inputs(task, weight_seed)
             return loader.make_model(model_type, init_inputs, weight_seed, self._device)
 
+        self._reference = task_check.Reference(task.get_inputs, make_reference, self._device)
         return json.loads(
             self._native.open_task(
                 task.get_inputs,
@@ -132,12 +136,25 @@ class Judge:
             )
         )
 
+    def _check_task(self, request: Dict[str, Any], fds: List[int]) -> Any:
+        check = task_check.TaskCheck(
+            self._reference, self._native.count_wrong, request, self._precisions
+        )
+        answer = check.run()
+        self._precisions = check.precisions
+        self._reference.forget()
+        return answer
+
     def _begin(self, request: Dict[str, Any], fds: List[int]) -> Any:
         candidate_fd, reference_fd = fds
         return json.loads(
             self._native.begin(
                 request["atol"],
                 request["rtol"],
+                [(row["dtype"], row["atol"], row["rtol"]) for row in request.get("tolerances", [])],
+                [(row["name"], row["error_max"]) for row in request.get("precisions", [])],
+                request.get("precision", ""),
+                request.get("precision_error_max", 0.0),
                 request["first_call_timeout_ms"],
                 request["call_timeout_ms"],
                 candidate_fd,

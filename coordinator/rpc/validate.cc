@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include <absl/strings/numbers.h>
@@ -15,6 +16,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/text.h"
 #include "common/service/channel.h"
+#include "coordinator/rpc/policies.h"
 
 namespace pike::coordinator {
 namespace {
@@ -100,10 +102,50 @@ void CompleteCount(const CountField& field, v1::Policy* policy,
                                      field.min, " to ", field.max));
 }
 
-void CheckTolerance(const char* name, double value, std::vector<std::string>* problems) {
+void CheckTolerance(absl::string_view name, double value, std::vector<std::string>* problems) {
   if (!std::isfinite(value) || value < 0)
     problems->push_back(
         absl::StrCat("policy.", name, " is ", value, "; it must be a finite number of at least 0"));
+}
+
+// The element types that can cross between judge and runner.
+constexpr std::array<absl::string_view, 15> kDtypes = {
+    "bool",   "int8",    "int16",    "int32",   "int64",   "uint8",     "uint16",    "uint32",
+    "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
+constexpr std::array<absl::string_view, 4> kPrecisions = {"fp32", "tf32", "fp16", "bf16"};
+constexpr int kTolerancesMax = 16;
+constexpr double kSlackMin = 1;
+constexpr double kSlackMax = 1000;
+
+void CheckTolerances(const v1::Policy& policy, std::vector<std::string>* problems) {
+  CheckTolerance("atol", policy.atol(), problems);
+  CheckTolerance("rtol", policy.rtol(), problems);
+  if (policy.tolerances_size() > kTolerancesMax)
+    problems->push_back(absl::StrCat("policy.tolerances has ", policy.tolerances_size(),
+                                     " rows; at most ", kTolerancesMax));
+  std::set<std::string> seen;
+  for (const v1::DtypeTolerance& row : policy.tolerances()) {
+    const std::string dtype = EscapeLine(row.dtype().substr(0, kNameMax));
+    if (std::ranges::find(kDtypes, row.dtype()) == kDtypes.end())
+      problems->push_back(absl::StrCat("policy.tolerances names the dtype \"", dtype,
+                                       "\"; there are ", absl::StrJoin(kDtypes, ", ")));
+    if (!seen.insert(row.dtype()).second)
+      problems->push_back(absl::StrCat("policy.tolerances names ", dtype, " twice"));
+    CheckTolerance(absl::StrCat("tolerances[", dtype, "].atol"), row.atol(), problems);
+    CheckTolerance(absl::StrCat("tolerances[", dtype, "].rtol"), row.rtol(), problems);
+  }
+}
+
+void CheckPrecision(const v1::Policy& policy, std::vector<std::string>* problems) {
+  if (!policy.precision().empty() &&
+      std::ranges::find(kPrecisions, policy.precision()) == kPrecisions.end())
+    problems->push_back(absl::StrCat(
+        "policy.precision is \"", EscapeLine(policy.precision().substr(0, kNameMax)),
+        "\"; it must be one of ", absl::StrJoin(kPrecisions, ", "), ", or empty for none"));
+  const double slack = policy.precision_slack();
+  if (!(slack >= kSlackMin && slack <= kSlackMax))
+    problems->push_back(absl::StrCat("policy.precision_slack is ", slack, "; it must be ",
+                                     kSlackMin, " to ", kSlackMax));
 }
 
 }  // namespace
@@ -153,16 +195,13 @@ absl::StatusOr<v1::Policy> CompletePolicy(const v1::Policy& asked) {
   std::vector<std::string> problems;
   if (policy.name().empty())
     policy.set_name("paper");
-  if (policy.name() != "paper")
-    problems.push_back(absl::StrCat("there is no policy \"",
-                                    EscapeLine(policy.name().substr(0, kNameMax)),
-                                    "\"; the built-in ones are: paper"));
-  if (!policy.has_atol())
-    policy.set_atol(1e-2);
-  if (!policy.has_rtol())
-    policy.set_rtol(1e-2);
-  CheckTolerance("atol", policy.atol(), &problems);
-  CheckTolerance("rtol", policy.rtol(), &problems);
+  if (CompleteFromBuiltIn(&policy))
+    CheckPrecision(policy, &problems);
+  else
+    problems.push_back(
+        absl::StrCat("there is no policy \"", EscapeLine(policy.name().substr(0, kNameMax)),
+                     "\"; the built-in ones are: ", absl::StrJoin(BuiltInPolicyNames(), ", ")));
+  CheckTolerances(policy, &problems);
   for (const CountField& field : kCountFields)
     CompleteCount(field, &policy, &problems);
   const uint64_t memory = policy.memory_bytes_max();

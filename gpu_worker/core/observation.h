@@ -80,6 +80,8 @@ struct Observation {
   // The reference's own runner disagreed with the judge's reference, too.
   bool is_reference_mismatch = false;
   Samples samples;  // of kDone
+  // No call can take less, see FindFloorNs; 0: not known.
+  double floor_ns = 0;
 };
 
 }  // namespace pike::gpu

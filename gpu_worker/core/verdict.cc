@@ -11,6 +11,7 @@
 
 #include "common/base/text.h"
 #include "gpu_worker/core/clocks.h"
+#include "gpu_worker/core/floor.h"
 #include "gpu_worker/core/statistics.h"
 
 namespace pike::gpu {
@@ -92,6 +93,14 @@ std::string GapText(const Samples& samples, const ClockCheck& clocks) {
       claimed_ms, claimed_ms + clocks.gap_ns / 1e6, clocks.tolerance_ns / 1e6);
 }
 
+std::string FloorText(const Samples& samples, double floor_ns) {
+  return absl::StrFormat(
+      "it claims %.4g ms a call, but reading the inputs and writing the outputs once takes at "
+      "least "
+      "%.4g ms on this device",
+      Summarize(samples.candidate_claim_ns).mean_ns / 1e6, floor_ns / 1e6);
+}
+
 Decision OfSamples(const Observation& seen) {
   const Samples& samples = seen.samples;
   if (!IsComplete(samples))
@@ -100,9 +109,12 @@ Decision OfSamples(const Observation& seen) {
   if (complaints.empty()) {
     const Samples rest = WithoutHiccups(samples);
     const ClockCheck clocks = CheckClocks(rest);
-    if (clocks.AreAgreed())
+    if (!clocks.AreAgreed())
+      complaints.push_back(GapText(rest, clocks));
+    else if (IsBelowFloor(samples, seen.floor_ns))
+      complaints.push_back(FloorText(rest, seen.floor_ns));
+    else
       return {VerdictKind::kValid, Blame::kNone, false, "", {}};
-    complaints.push_back(GapText(rest, clocks));
   }
   Decision decision =
       Candidate(VerdictKind::kSuspect, absl::StrCat("a claimed time cannot be: ", complaints[0]));

@@ -20,6 +20,7 @@ struct DeviceFacts {
   uint64_t memory_total_bytes = 0;
   uint64_t memory_free_bytes = 0;
   double sentinel_us = 0;
+  double bytes_per_s = 0;  // the memory's peak by its clock and width; 0: not known
   std::string why_memfd;  // why buffers are host memory although it is a GPU; empty: they are not
 };
 

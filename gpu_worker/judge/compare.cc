@@ -64,6 +64,10 @@ struct ErrorSum {
 
   // Returns whether this is the first mismatch.
   bool Add(uint64_t index, double abs_error, double magnitude) {
+    if (std::isfinite(abs_error) && std::isfinite(magnitude)) {
+      error.error_squares += abs_error * abs_error;
+      error.expected_squares += magnitude * magnitude;
+    }
     if (abs_error > error.max_abs_error)
       error.max_abs_error = abs_error;
     if (magnitude > 0 && abs_error > error.max_rel_error * magnitude)
@@ -195,6 +199,15 @@ TensorError CompareElements(ElementType type, const void* expected, const void* 
       break;
   }
   return error;
+}
+
+double RelativeError(const TensorError& error) {
+  if (error.max_abs_error == 0)
+    return 0;
+  const double relative = std::sqrt(error.error_squares / error.expected_squares);
+  return std::isfinite(relative) && std::isfinite(error.max_abs_error)
+             ? relative
+             : std::numeric_limits<double>::infinity();
 }
 
 bool IsClose(double expected, double actual, const Tolerance& tolerance) {

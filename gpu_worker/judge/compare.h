@@ -22,6 +22,9 @@ struct TensorError {
   uint64_t mismatched = 0;
   double max_abs_error = 0;  // infinite if only one side is finite
   double max_rel_error = 0;  // over elements whose expected value is not zero
+  // Sums of squares over floating elements that are finite on both sides.
+  double error_squares = 0;
+  double expected_squares = 0;
   // The first element out of tolerance in memory order, if any.
   std::optional<uint64_t> first_mismatch;
   double expected_value = 0;  // there; the real part of a complex number
@@ -31,6 +34,10 @@ struct TensorError {
 // Compares `elements` packed elements. Neither array needs to be aligned.
 TensorError CompareElements(ElementType type, const void* expected, const void* actual,
                             uint64_t elements, const Tolerance& tolerance);
+
+// ||actual - expected|| / ||expected|| of a floating tensor; infinite if only one of them is 0, or
+// where only one side is finite.
+double RelativeError(const TensorError& error);
 
 // Whether one float is within tolerance of the other.
 bool IsClose(double expected, double actual, const Tolerance& tolerance);

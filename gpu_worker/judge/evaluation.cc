@@ -60,6 +60,12 @@ std::size_t FindOutputBytesMax(const Bench& bench) {
   return 2 * bench.output_bytes_typical + kOutputSlackBytes;
 }
 
+// The reference is as precise as it is.
+ComparePolicy OfReference(ComparePolicy policy) {
+  policy.least = {};
+  return policy;
+}
+
 // One call of one runner. False: `result` says why.
 bool CallRunner(RunnerSide& runner, SideName side, const TaskValue& input, const CallOrder& order,
                 Control& control, OperationResult& result) {
@@ -90,8 +96,8 @@ Evaluation::Evaluation(const Bench& bench, const EvaluationPolicy& policy,
       output_bytes_max_(FindOutputBytesMax(bench)),
       candidate_(bench.device, std::move(candidate_channel)),
       reference_(bench.device, std::move(reference_channel)),
-      candidate_check_(bench.device, policy.tolerance),
-      reference_check_(bench.device, policy.tolerance) {}
+      candidate_check_(bench.device, policy.compare),
+      reference_check_(bench.device, OfReference(policy.compare)) {}
 
 OperationResult Evaluation::FirstCall(Control& control) {
   OperationResult result;

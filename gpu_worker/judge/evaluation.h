@@ -17,7 +17,7 @@
 namespace pike::gpu {
 
 struct EvaluationPolicy {
-  Tolerance tolerance;
+  ComparePolicy compare;
   std::chrono::milliseconds first_call_timeout{300'000};
   std::chrono::milliseconds call_timeout{60'000};
 };

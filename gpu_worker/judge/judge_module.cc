@@ -13,6 +13,7 @@
 #include "gpu_worker/judge/bench_device.h"
 #include "gpu_worker/judge/evaluation.h"
 #include "gpu_worker/judge/gpu_device.h"
+#include "gpu_worker/judge/python_policy.h"
 #include "gpu_worker/judge/python_task.h"
 #include "gpu_worker/judge/python_value.h"
 #include "gpu_worker/judge/result_json.h"
@@ -166,7 +167,9 @@ PyObject* OpenTask(PyObject* /*self*/, PyObject* arguments) {
   }
   session.output_bytes = BufferBytes(summary.output);
   summary.device = session.device->Facts();
-  return ToPython(TaskSummaryToJson(summary));
+  const std::string text = TaskSummaryToJson(summary);
+  session.task->ForgetReference();  // every evaluation begins with another
+  return ToPython(text);
 }
 
 PyObject* Prepare(PyObject* /*self*/, PyObject* arguments) {
@@ -228,11 +231,19 @@ PyObject* Begin(PyObject* /*self*/, PyObject* arguments) {
   long long call_ms = 0;
   int candidate_fd = -1;
   int reference_fd = -1;
-  if (PyArg_ParseTuple(arguments, "ddLLii", &policy.tolerance.atol, &policy.tolerance.rtol,
-                       &first_call_ms, &call_ms, &candidate_fd, &reference_fd) == 0)
+  PyObject* tolerances = nullptr;
+  PyObject* classes = nullptr;
+  const char* least = nullptr;
+  ComparePolicy& compare = policy.compare;
+  if (PyArg_ParseTuple(arguments, "ddOOsdLLii", &compare.tolerance.atol, &compare.tolerance.rtol,
+                       &tolerances, &classes, &least, &compare.least.error_max, &first_call_ms,
+                       &call_ms, &candidate_fd, &reference_fd) == 0)
     return nullptr;
+  compare.least.name = least;
   UniqueFd candidate(candidate_fd);
   UniqueFd reference(reference_fd);
+  if (!ReadComparePolicy(tolerances, classes, compare))
+    return nullptr;
   policy.first_call_timeout = milliseconds(first_call_ms);
   policy.call_timeout = milliseconds(call_ms);
   Session& session = TheSession();
@@ -315,6 +326,23 @@ PyObject* CompareBoth(PyObject* /*self*/, PyObject* arguments) {
                        by_torch.actual_value);
 }
 
+// The rule of verdicts for tensors of one dtype, shape and device.
+PyObject* CountWrong(PyObject* /*self*/, PyObject* arguments) {
+  PyObject* expected = nullptr;
+  PyObject* actual = nullptr;
+  Tolerance tolerance;
+  if (PyArg_ParseTuple(arguments, "OOdd", &expected, &actual, &tolerance.atol, &tolerance.rtol) ==
+      0)
+    return nullptr;
+  std::string error;
+  const std::optional<uint64_t> wrong = CountWrongElements(expected, actual, tolerance, error);
+  if (!wrong) {
+    PyErr_SetString(PyExc_RuntimeError, error.c_str());
+    return nullptr;
+  }
+  return PyLong_FromUnsignedLongLong(*wrong);
+}
+
 PyMethodDef methods[] = {
     {"use_device", UseDevice, METH_VARARGS,
      "(\"cpu\" or \"cuda\", \"\" or \"memfd\") -> a frame about what failed, or an empty text"},
@@ -322,11 +350,14 @@ PyMethodDef methods[] = {
      "(get_inputs, make_reference, seed_all, describe_error, read_control, ask_turn, control_fd)"
      " -> frame"},
     {"begin", Begin, METH_VARARGS,
-     "(atol, rtol, first_call_ms, call_ms, candidate_fd, reference_fd) -> frame; owns the fds"},
+     "(atol, rtol, [(dtype, atol, rtol)], [(precision, error_max)], least precision or \"\", its "
+     "error_max, first_call_ms, call_ms, candidate_fd, reference_fd) -> frame; owns the fds"},
     {"prepare", Prepare, METH_VARARGS, "(calls, bytes_max, ms_max) -> frame"},
     {"settle", SettleDevice, METH_VARARGS, "(timeout_ms, memory_floor_bytes) -> frame"},
     {"jit_call", JitCall, METH_VARARGS, "(timeout_ms, candidate_fd) -> frame; owns the fd"},
     {"compare_both", CompareBoth, METH_VARARGS, "(expected, actual, atol, rtol), for tests"},
+    {"count_wrong", CountWrong, METH_VARARGS,
+     "(expected, actual, atol, rtol) -> elements out of tolerance, of tensors that are alike"},
     {"first_call", FirstCall, METH_NOARGS, "() -> frame"},
     {"verify", Verify, METH_VARARGS, "(calls) -> frame"},
     {"measure", Measure, METH_VARARGS,

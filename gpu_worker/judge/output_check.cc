@@ -44,6 +44,13 @@ std::string DescribeMismatch(const std::string& path, const TensorSpec& spec,
          FormatNumber(error.actual_value) + "; largest error " + FormatNumber(error.max_abs_error);
 }
 
+bool IsFloating(const TensorSpec& spec) {
+  constexpr uint8_t kFloat = 2;
+  constexpr uint8_t kBfloat = 4;
+  constexpr uint8_t kComplex = 5;
+  return spec.type_code == kFloat || spec.type_code == kBfloat || spec.type_code == kComplex;
+}
+
 std::string CheckScalar(const LeafPair& leaf, const Tolerance& tolerance) {
   const ValueNode& want = *leaf.expected;
   const ValueNode& got = *leaf.actual;
@@ -103,8 +110,10 @@ std::string OutputCheck::FindFailure(const TaskValue& expected, const RunnerOutp
 
 std::string OutputCheck::CheckLeaf(const LeafPair& leaf, const TaskValue& expected,
                                    const RunnerOutput& actual) {
-  if (leaf.expected->kind != ValueKind::kTensor)
-    return CheckScalar(leaf, tolerance_);
+  if (leaf.expected->kind != ValueKind::kTensor) {
+    is_exact_ = is_exact_ && CheckScalar(leaf, {0, 0}).empty();
+    return CheckScalar(leaf, ToleranceOf(policy_, "float64"));
+  }
   return CheckTensor(leaf, expected.tensors[leaf.expected->tensor], actual);
 }
 
@@ -125,14 +134,35 @@ std::string OutputCheck::CheckTensor(const LeafPair& leaf, const TaskTensor& exp
   }
   const uint8_t* const bytes = actual.snapshot ? actual.snapshot->bytes() + got.offset : nullptr;
   TensorError error;
-  std::optional<TaskFailure> failure =
-      device_.Compare({&want, expected.bytes}, {&got, bytes}, tolerance_, error);
+  std::optional<TaskFailure> failure = device_.Compare({&want, expected.bytes}, {&got, bytes},
+                                                       ToleranceOf(policy_, TypeName(want)), error);
   if (failure) {
     task_failure_ = std::move(failure);
     return leaf.path + ": cannot be compared";
   }
   Record(leaf.path, want, error);
-  return error.mismatched == 0 ? "" : DescribeMismatch(leaf.path, want, error);
+  if (error.mismatched > 0)
+    return DescribeMismatch(leaf.path, want, error);
+  is_exact_ = is_exact_ && error.max_abs_error == 0;
+  if (!IsFloating(want))
+    return "";
+  const double relative_error = RelativeError(error);
+  precision_error_ = std::max(precision_error_, relative_error);
+  return CheckPrecision(leaf.path, relative_error);
+}
+
+std::string OutputCheck::CheckPrecision(const std::string& path, double error) const {
+  if (policy_.least.name.empty() || error <= policy_.least.error_max)
+    return "";
+  const std::string_view found = FindPrecisionClass(policy_, error, /*is_exact=*/false);
+  return path + ": as coarse as " +
+         (found == "tolerance" ? "no known precision" : std::string(found)) + " (off by " +
+         FormatNumber(error) + " of its norm); the policy asks for " + policy_.least.name +
+         " (at most " + FormatNumber(policy_.least.error_max) + ")";
+}
+
+std::string_view OutputCheck::precision_class() const {
+  return calls_passed_ == 0 ? "" : FindPrecisionClass(policy_, precision_error_, is_exact_);
 }
 
 void OutputCheck::Record(const std::string& path, const TensorSpec& spec,

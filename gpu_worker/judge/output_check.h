@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu_worker/judge/bench_device.h"
-#include "gpu_worker/judge/compare.h"
+#include "gpu_worker/judge/compare_policy.h"
 #include "gpu_worker/judge/runner_side.h"
 #include "gpu_worker/judge/task_source.h"
 #include "gpu_worker/judge/value_tree.h"
@@ -26,8 +28,8 @@ class OutputCheck {
   static constexpr std::size_t kOutputsMax = 64;
 
   // The device must outlive it.
-  OutputCheck(BenchDevice& device, const Tolerance& tolerance)
-      : device_(device), tolerance_(tolerance) {}
+  OutputCheck(BenchDevice& device, ComparePolicy policy)
+      : device_(device), policy_(std::move(policy)) {}
 
   // Compares one call; `call` is its number from 1. Bytes of an output are read only if structure,
   // dtype, shape and device are as expected. True if all is within tolerance. If the comparison
@@ -37,6 +39,10 @@ class OutputCheck {
   uint32_t calls_compared() const { return calls_compared_; }
   uint32_t calls_passed() const { return calls_passed_; }
   bool is_input_mutated() const { return is_input_mutated_; }
+  // Of all outputs of the calls that passed, "" if there were none: the class, and the largest
+  // RelativeError of floating ones.
+  std::string_view precision_class() const;
+  double precision_error() const { return precision_error_; }
   // One line about the first failing call; empty if none failed.
   const std::string& first_failure() const { return first_failure_; }
   const std::vector<OutputRecord>& outputs() const { return outputs_; }
@@ -49,14 +55,18 @@ class OutputCheck {
                         const RunnerOutput& actual);
   std::string CheckTensor(const LeafPair& leaf, const TaskTensor& expected,
                           const RunnerOutput& actual);
+  // Whether its precision is the least that the policy asks for.
+  std::string CheckPrecision(const std::string& path, double error) const;
   void Record(const std::string& path, const TensorSpec& spec, const TensorError& error);
 
   BenchDevice& device_;
-  const Tolerance tolerance_;
+  const ComparePolicy policy_;
   std::optional<TaskFailure> task_failure_;
   uint32_t calls_compared_ = 0;
   uint32_t calls_passed_ = 0;
   bool is_input_mutated_ = false;
+  bool is_exact_ = true;
+  double precision_error_ = 0;
   std::string first_failure_;
   std::vector<OutputRecord> outputs_;
 };

@@ -38,6 +38,13 @@ class PythonTask : public TaskSource {
     return std::nullopt;
   }
 
+  void ForgetReference() override {
+    output_held_ = {};
+    output_.reset();
+    input_ = {};
+    reference_.reset();
+  }
+
   std::optional<TaskFailure> Stock(const StockLimits& limits,
                                    const std::function<bool()>& is_aborted) override {
     const auto end = std::chrono::steady_clock::now() + limits.time_max;

@@ -233,6 +233,21 @@ PyObject* BuildArguments(PyObject* object, HeldValue& held) {
   return ArgumentBuilder(held).Build(object);
 }
 
+std::optional<uint64_t> CountWrongElements(PyObject* expected, PyObject* actual,
+                                           const Tolerance& tolerance, std::string& error) {
+  if (!THPVariable_Check(expected) || !THPVariable_Check(actual)) {
+    error = "not a tensor";
+    return std::nullopt;
+  }
+  try {
+    return CompareTensors(THPVariable_Unpack(expected), THPVariable_Unpack(actual), tolerance)
+        .mismatched;
+  } catch (const std::exception& exception) {  // c10::Error, for instance for want of memory
+    error = exception.what();
+    return std::nullopt;
+  }
+}
+
 std::pair<TensorError, TensorError> CompareBothWays(PyObject* expected, PyObject* actual,
                                                     const Tolerance& tolerance) {
   const at::Tensor& want = THPVariable_Unpack(expected);

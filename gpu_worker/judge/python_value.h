@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +35,11 @@ bool ReadPythonValue(PyObject* object, const BenchDevice& device, ValueLayout la
 // replaced by a copy). `held` is what ReadPythonValue made of `object`. Null with a Python
 // exception set; throws as above.
 PyObject* BuildArguments(PyObject* object, HeldValue& held);
+
+// Elements of `actual` that are out of tolerance, of Python tensors of one dtype, shape and device.
+// Nothing: `error` says why they cannot be compared.
+std::optional<uint64_t> CountWrongElements(PyObject* expected, PyObject* actual,
+                                           const Tolerance& tolerance, std::string& error);
 
 // Compares two Python tensors of one dtype, shape and device: by CompareElements on packed copies
 // in host memory, and by CompareTensors where they are. For tests that both agree; throws as above.

@@ -109,7 +109,9 @@ ObjectWriter CheckToJson(const OutputCheck& check) {
   writer.Count("calls_compared", check.calls_compared())
       .Count("calls_passed", check.calls_passed())
       .Str("first_failure", check.first_failure())
-      .Bool("input_mutated", check.is_input_mutated());
+      .Bool("input_mutated", check.is_input_mutated())
+      .Str("precision_class", check.precision_class())
+      .Number("precision_error", check.precision_error());
   return writer;
 }
 
@@ -187,6 +189,7 @@ std::string DeviceToJson(const DeviceFacts& device) {
       .Count("memory_free_bytes", device.memory_free_bytes)
       .Number("sentinel_us", device.sentinel_us)
       .Str("why_memfd", device.why_memfd)
+      .Number("bytes_per_s", device.bytes_per_s)
       .Take();
 }
 

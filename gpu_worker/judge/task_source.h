@@ -48,6 +48,9 @@ class TaskSource {
   // Constructs the reference anew, as a runner constructs its model.
   virtual std::optional<TaskFailure> ResetReference() = 0;
 
+  // Frees it until it is constructed anew, and the last input and output.
+  virtual void ForgetReference() {}
+
   // Fills a stock of inputs, each under its own secret seed, until a limit is reached, memory runs
   // out or `is_aborted` says so (asked before each). What is in stock beyond the limits is dropped.
   virtual std::optional<TaskFailure> Stock(const StockLimits& limits,

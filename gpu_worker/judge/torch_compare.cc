@@ -105,8 +105,10 @@ Errors ComparePiece(const at::Tensor& expected, const at::Tensor& actual,
   return CompareExact(expected, actual);
 }
 
-// [mismatched, largest abs error, largest rel error, first mismatch or the end], still on the
-// device.
+constexpr int64_t kSums = 6;
+
+// [mismatched, largest abs error, largest rel error, first mismatch or the end, squares of errors,
+// squares of what was expected], still on the device.
 at::Tensor Summarise(const Errors& errors, int64_t offset) {
   const int64_t elements = errors.abs_error.numel();
   const at::Tensor has_magnitude = errors.magnitude.gt(0).logical_and(errors.magnitude.isfinite());
@@ -115,8 +117,12 @@ at::Tensor Summarise(const Errors& errors, int64_t offset) {
   const at::Tensor places =
       at::arange(elements, errors.abs_error.options().dtype(at::kLong)).add(offset);
   const at::Tensor first = at::where(errors.is_wrong, places, offset + elements).min();
+  const at::Tensor are_finite =
+      errors.abs_error.isfinite().logical_and(errors.magnitude.isfinite());
   return at::stack({errors.is_wrong.sum().to(at::kDouble), errors.abs_error.max(), rel_error.max(),
-                    first.to(at::kDouble)});
+                    first.to(at::kDouble),
+                    at::where(are_finite, errors.abs_error, 0.0).square().sum(),
+                    at::where(are_finite, errors.magnitude, 0.0).square().sum()});
 }
 
 double ReadElement(const at::Tensor& flat, int64_t index) {
@@ -180,12 +186,14 @@ TensorError CompareTensors(const at::Tensor& expected, const at::Tensor& actual,
   }
   const at::Tensor sums = at::stack(parts).cpu().contiguous();
   const double* row = sums.const_data_ptr<double>();
-  for (std::size_t i = 0; i < parts.size(); ++i, row += 4) {
+  for (std::size_t i = 0; i < parts.size(); ++i, row += kSums) {
     if (row[0] > 0 && !error.first_mismatch)
       error.first_mismatch = static_cast<uint64_t>(row[3]);
     error.mismatched += static_cast<uint64_t>(row[0]);
     error.max_abs_error = std::max(error.max_abs_error, row[1]);
     error.max_rel_error = std::max(error.max_rel_error, row[2]);
+    error.error_squares += row[4];
+    error.expected_squares += row[5];
   }
   if (error.first_mismatch) {
     error.expected_value = ReadElement(want, static_cast<int64_t>(*error.first_mismatch));

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -21,6 +22,7 @@
 #include "gpu_worker/core/observation.h"
 #include "gpu_worker/supervisor/node.h"
 #include "gpu_worker/supervisor/sandbox_member.h"
+#include "gpu_worker/supervisor/task_report.h"
 
 namespace pike::gpu {
 
@@ -29,6 +31,8 @@ struct TaskFacts {
   bool has_device_frames = false;  // knows `prepare` and `settle`
   double reference_ms = 0;         // of one call; 0: not known
   uint64_t device_memory_free_bytes = 0;
+  double device_bytes_per_s = 0;              // the memory's peak; 0: not known
+  std::map<std::string, CheckedTask> checks;  // by ToleranceKey
 };
 
 // A task as a judge needs it.

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "gpu_worker/core/clocks.h"
+#include "gpu_worker/core/floor.h"
 #include "gpu_worker/core/verdict.h"
 #include "gpu_worker/supervisor/json_frame.h"
 #include "gpu_worker/supervisor/judge_result.h"
@@ -34,9 +35,9 @@ milliseconds Ms(uint32_t value) {
 }
 
 // Whether measuring again is of no use.
-bool HaveSpoken(const Samples& samples) {
+bool HaveSpoken(const Samples& samples, double floor_ns) {
   return !IsComplete(samples) || !FindImpossibleClaims(samples).empty() ||
-         CheckClocks(WithoutHiccups(samples)).AreAgreed();
+         (CheckClocks(WithoutHiccups(samples)).AreAgreed() && !IsBelowFloor(samples, floor_ns));
 }
 
 }  // namespace
@@ -61,7 +62,7 @@ EvaluationReport Evaluation::Run() {
     if (i > 0)
       PrepareInputs(request_.policy.warmup_calls() + request_.policy.timed_calls_max());
     Measure();
-    if (!seen_ && HaveSpoken(report_.seen.samples))
+    if (!seen_ && HaveSpoken(report_.seen.samples, floor_ns_))
       break;
   }
   if (!seen_)
@@ -75,6 +76,8 @@ void Evaluation::Prepare() {
   const MonoTime start = MonoNow();
   on_stage_(v1::STAGE_PREPARE);
   OpenBench();
+  if (!seen_)
+    CheckTask();
   RecordInterval("setup", start);
   if (!seen_)
     FillCaches();
@@ -183,6 +186,7 @@ void Evaluation::OpenTask() {
   if (!why_memfd.empty())
     LogWarning(absl::StrCat("tensors go to and from ", context_.device_id,
                             " through host memory: ", EscapeLine(why_memfd)));
+  bench_->facts.device_bytes_per_s = NumberOf(MemberOf(*answer, "device"), "bytes_per_s");
   bench_->KeepOnReservedCores();
 }
 
@@ -260,12 +264,7 @@ void Evaluation::LoadRunners() {
 void Evaluation::Begin(std::pair<UniqueFd, UniqueFd> judge_ends) {
   const v1::Policy& policy = request_.policy;
   const std::optional<nlohmann::json> answer =
-      Ask({{"type", "begin"},
-           {"atol", policy.atol()},
-           {"rtol", policy.rtol()},
-           {"first_call_timeout_ms", policy.first_call_timeout_ms()},
-           {"call_timeout_ms", policy.call_timeout_ms()}},
-          {judge_ends.first.get(), judge_ends.second.get()},
+      Ask(BeginRequest(), {judge_ends.first.get(), judge_ends.second.get()},
           Ms(policy.load_timeout_ms()) + kJudgeGrace);
   if (!answer)
     return;
@@ -334,6 +333,7 @@ void Evaluation::Finish() {
     seen.side = Side::kCandidate;
   }
   seen.samples = report_.seen.samples;
+  seen.floor_ns = floor_ns_;
   See(std::move(seen));
 }
 

@@ -22,6 +22,7 @@
 #include "common/sandbox/host_quiet.h"
 #include "gpu_worker/core/observation.h"
 #include "gpu_worker/core/pausable_deadline.h"
+#include "gpu_worker/core/precision.h"
 #include "gpu_worker/supervisor/bench.h"
 #include "gpu_worker/supervisor/device_lock.h"
 #include "gpu_worker/supervisor/jit_caches.h"
@@ -66,6 +67,7 @@ struct EvaluationContext {
 struct EvaluationReport {
   Observation seen;  // what ended it
   std::optional<v1::Correctness> correctness;
+  std::optional<v1::TaskReport> task_report;
   v1::StageTimes times;
   std::vector<v1::BuildRecord> late_builds;
   v1::Evidence evidence;  // of the candidate's process
@@ -106,6 +108,10 @@ class Evaluation {
   void Measure();
   void OpenBench();
   void OpenTask();
+  // Finds out what the task can tell apart, once for a bench and its tolerances.
+  void CheckTask();
+  std::optional<nlohmann::json> AskForCheck();
+  nlohmann::json BeginRequest() const;
   void FillCaches();
   std::string JitDigest() const;
   void ForgetFirstRunner();
@@ -193,6 +199,9 @@ class Evaluation {
   std::unique_ptr<Bench> bench_;
   std::unique_ptr<RunnerLink> candidate_;
   std::unique_ptr<RunnerLink> reference_;
+  std::vector<PrecisionError> precision_bounds_;
+  std::optional<PrecisionError> least_precision_;  // that the policy asks for
+  double floor_ns_ = 0;                            // of one call; 0: not known
   bool is_candidate_loaded_ = false;
   bool is_reference_loaded_ = false;
   bool is_begun_ = false;

@@ -129,6 +129,8 @@ v1::Correctness CorrectnessOfResult(const nlohmann::json& result) {
   correctness.set_calls_passed(static_cast<uint32_t>(CountOf(from, "calls_passed")));
   correctness.set_first_failure(LineOf(from, "first_failure", kLineBytesMax));
   correctness.set_input_mutated(FlagOf(from, "input_mutated"));
+  correctness.set_precision_class(LineOf(from, "precision_class", kNameBytesMax));
+  correctness.set_precision_error(NumberOf(from, "precision_error"));
   const nlohmann::json& outputs = MemberOf(from, "outputs");
   if (outputs.is_array()) {
     for (const nlohmann::json& output : outputs) {

@@ -77,10 +77,16 @@ v1::Verdict VerdictOf(const Decision& decision, EvaluationReport report, bool is
   verdict.set_blame(ToProto(decision.blame));
   if (report.correctness)
     *verdict.mutable_correctness() = *std::move(report.correctness);
+  if (report.task_report)
+    *verdict.mutable_task_report() = *std::move(report.task_report);
   const bool has_samples = !report.seen.samples.candidate_claim_ns.empty();
   if (decision.kind == VerdictKind::kValid ||
-      (decision.kind == VerdictKind::kSuspect && has_samples))
+      (decision.kind == VerdictKind::kSuspect && has_samples)) {
     *verdict.mutable_measurement() = MeasurementOf(report.seen.samples, is_cuda);
+    verdict.mutable_measurement()->set_floor_ms(report.seen.floor_ns / 1e6);
+    if (decision.kind == VerdictKind::kSuspect)
+      verdict.mutable_measurement()->set_speedup_certified(0);
+  }
   for (v1::BuildRecord& build : report.late_builds)
     *verdict.add_builds() = std::move(build);
   *verdict.mutable_evidence() = std::move(report.evidence);

@@ -102,6 +102,24 @@ TEST_CASE("Plan: one task with files and the reference", "[cli]") {
   CHECK(plan->policy.rtol() == 0.5);
 }
 
+TEST_CASE("Plan: checks of task files and folders", "[cli]") {
+  Files files;
+  files.Add("tasks/01_a.py").Add("tasks/02_b.py").Add("other.py");
+  EvalOptions options;
+  options.checked_tasks = {files.Path("other.py"), files.Path("tasks")};
+  options.policy = "strict";
+  const auto plan = MakePlan(options);
+  REQUIRE(plan.ok());
+  REQUIRE(plan->evals.size() == 3);
+  CHECK(plan->tasks[2].name == "tasks/02_b");
+  CHECK(plan->evals[2].task == 2);
+  CHECK(plan->evals[2].source == "tasks/02_b.py");
+  CHECK(plan->evals[0].candidate_name == "reference");
+  CHECK(plan->policy.name() == "strict");
+  options.checked_tasks = {files.Path("none.py")};
+  CHECK_FALSE(MakePlan(options).ok());
+}
+
 TEST_CASE("Plan: a suite with folders and the reference", "[cli]") {
   Files files;
   files.Add("tasks/01_a.py").Add("tasks/02_b.py").Add("tasks/03_c.py").Add("tasks/.hidden.py");

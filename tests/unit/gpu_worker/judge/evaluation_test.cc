@@ -96,7 +96,7 @@ struct Scene {
     Control control = {supervisor.judge.get(), on_control};
     evaluation = std::make_unique<Evaluation>(
         Bench{task, *device, /*output_bytes_typical=*/4},
-        EvaluationPolicy{.tolerance = {}, .first_call_timeout = timeout, .call_timeout = timeout},
+        EvaluationPolicy{.compare = {}, .first_call_timeout = timeout, .call_timeout = timeout},
         std::move(candidate.judge), std::move(reference.judge));
     return evaluation->FirstCall(control);
   }
