@@ -27,7 +27,7 @@ INSIDE_DIR = os.path.dirname(os.path.abspath(__file__))
 SOURCE_DIRS = ("gpu_worker/judge", "gpu_worker/runner", "common/base")
 JUDGE = "_pike_judge.so"
 RUNNER = "_pike_runner.abi3.so"
-SHARED = ["gpu_worker/runner/cuda_driver.cc"]  # of the runner, in the judge too
+SHARED = ["gpu_worker/runner/cuda_driver.cc", "gpu_worker/runner/packed_copy.cc"]  # of the runner, in the judge too
 FLAGS = ["-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-pthread"]
 PY_LIMITED_API = "0x030A0000"
 

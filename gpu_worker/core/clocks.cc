@@ -16,11 +16,21 @@ constexpr double kTolerance = 0.02;
 constexpr size_t kCallsPerHiccup = 100;
 constexpr size_t kCallsWithHiccups = 20;
 
-std::vector<double> GapsOf(const std::vector<double>& walls, const std::vector<double>& claims) {
+// What of each call is neither claimed nor the judge's own copying.
+std::vector<double> GapsOf(const std::vector<double>& walls, const std::vector<double>& copies,
+                           const std::vector<double>& claims) {
   std::vector<double> gaps;
   for (size_t i = 0; i < walls.size(); ++i)
-    gaps.push_back(walls[i] - claims[i]);
+    gaps.push_back(walls[i] - claims[i] - (copies.empty() ? 0 : copies[i]));
   return gaps;
+}
+
+std::vector<double> CandidateGaps(const Samples& samples) {
+  return GapsOf(samples.candidate_wall_ns, samples.candidate_copy_ns, samples.candidate_claim_ns);
+}
+
+std::vector<double> ReferenceGaps(const Samples& samples) {
+  return GapsOf(samples.reference_wall_ns, samples.reference_copy_ns, samples.reference_claim_ns);
 }
 
 // Three standard errors for many calls. For few, the deviation is itself uncertain: Student's t at
@@ -53,10 +63,9 @@ std::vector<double> Without(const std::vector<double>& values, const std::set<si
 
 ClockCheck CheckClocks(const Samples& samples) {
   PIKE_CHECK(IsComplete(samples));
-  std::vector<double> gaps = GapsOf(samples.reference_wall_ns, samples.reference_claim_ns);
+  std::vector<double> gaps = ReferenceGaps(samples);
   const LatencySummary reference = Summarize(gaps);
-  const LatencySummary candidate =
-      Summarize(GapsOf(samples.candidate_wall_ns, samples.candidate_claim_ns));
+  const LatencySummary candidate = Summarize(CandidateGaps(samples));
   std::sort(gaps.begin(), gaps.end());
   ClockCheck check;
   check.protocol_ns = Quantile(gaps, 0.5);
@@ -78,9 +87,7 @@ Samples WithoutHiccups(const Samples& samples) {
     return samples;
   const size_t count = (calls + kCallsPerHiccup - 1) / kCallsPerHiccup;
   std::set<size_t> places;
-  for (const std::vector<double>& gaps :
-       {GapsOf(samples.candidate_wall_ns, samples.candidate_claim_ns),
-        GapsOf(samples.reference_wall_ns, samples.reference_claim_ns)}) {
+  for (const std::vector<double>& gaps : {CandidateGaps(samples), ReferenceGaps(samples)}) {
     for (const size_t place : LargestOf(gaps, count))
       places.insert(place);
   }
@@ -88,6 +95,8 @@ Samples WithoutHiccups(const Samples& samples) {
           .candidate_wall_ns = Without(samples.candidate_wall_ns, places),
           .reference_claim_ns = Without(samples.reference_claim_ns, places),
           .reference_wall_ns = Without(samples.reference_wall_ns, places),
+          .candidate_copy_ns = Without(samples.candidate_copy_ns, places),
+          .reference_copy_ns = Without(samples.reference_copy_ns, places),
           .candidate_return_ns = Without(samples.candidate_return_ns, places),
           .reference_return_ns = Without(samples.reference_return_ns, places),
           .protocol_slack = samples.protocol_slack};

@@ -41,23 +41,31 @@ struct ProcessFacts {
 };
 
 // Raw timed calls of both sides, in nanoseconds. `claim` is the runner's clock, `wall` the judge's,
-// `return` the runner's until the call returned to the host (0 on the CPU).
+// `copy` what of it the judge copied the outputs (0 on a GPU), `return` the runner's until the call
+// returned to the host (0 on the CPU).
 struct Samples {
   std::vector<double> candidate_claim_ns;
   std::vector<double> candidate_wall_ns;
   std::vector<double> reference_claim_ns;
   std::vector<double> reference_wall_ns;
+  std::vector<double> candidate_copy_ns;
+  std::vector<double> reference_copy_ns;
   std::vector<double> candidate_return_ns;
   std::vector<double> reference_return_ns;
   // By what part of the protocol's time honest programs may differ; see CheckClocks.
   double protocol_slack = 0;
 };
 
-// Whether there are timed calls, and claim and wall of each side for each.
+// Whether there are timed calls, and claim and wall of each side for each. Copies are of all or
+// none.
 inline bool IsComplete(const Samples& samples) {
   const size_t calls = samples.candidate_claim_ns.size();
+  const auto is_copied = [calls](const std::vector<double>& copies) {
+    return copies.empty() || copies.size() == calls;
+  };
   return calls > 0 && samples.candidate_wall_ns.size() == calls &&
-         samples.reference_claim_ns.size() == calls && samples.reference_wall_ns.size() == calls;
+         samples.reference_claim_ns.size() == calls && samples.reference_wall_ns.size() == calls &&
+         is_copied(samples.candidate_copy_ns) && is_copied(samples.reference_copy_ns);
 }
 
 // The one thing that ended an evaluation.

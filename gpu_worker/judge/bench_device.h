@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "gpu_worker/judge/call_transport.h"
 #include "gpu_worker/judge/compare.h"
 #include "gpu_worker/judge/task_source.h"
 #include "gpu_worker/runner/call_protocol.h"
@@ -21,21 +22,7 @@ struct DeviceFacts {
   uint64_t memory_free_bytes = 0;
   double sentinel_us = 0;
   double bytes_per_s = 0;  // the memory's peak by its clock and width; 0: not known
-  std::string why_memfd;  // why buffers are host memory although it is a GPU; empty: they are not
-};
-
-// A buffer shared with one runner, which may write to it at any time: only copies of it are read.
-class ExchangeBuffer {
- public:
-  virtual ~ExchangeBuffer() = default;
-  virtual int fd() const = 0;
-  virtual std::size_t size() const = 0;
-  // RecordFlags that tell the runner what `fd` is.
-  virtual uint32_t flags() const = 0;
-  // Queue copies from and to private memory of the device.
-  virtual std::optional<TaskFailure> Write(std::size_t offset, const void* from,
-                                           std::size_t bytes) = 0;
-  virtual std::optional<TaskFailure> Read(void* to, std::size_t bytes) = 0;
+  std::string why_memfd;   // why buffers are host memory although it is a GPU; empty: they are not
 };
 
 // Private memory of the device.
@@ -64,16 +51,18 @@ struct SentinelLook {
 // (kind `device` or `memory`) unless said otherwise. Not thread-safe.
 class BenchDevice {
  public:
-  enum class Access { kRunnerReads, kRunnerWrites };
-
   virtual ~BenchDevice() = default;
 
   // kHostTensor or kCudaTensor: where inputs and reference live.
   virtual uint32_t tensor_type() const = 0;
   virtual DeviceFacts Facts() = 0;
 
-  virtual std::optional<TaskFailure> NewExchange(std::size_t bytes, Access access,
-                                                 std::unique_ptr<ExchangeBuffer>& buffer) = 0;
+  // For one runner. The device must outlive it.
+  virtual std::unique_ptr<CallTransport> NewTransport() = 0;
+
+  // Makes of an input what runners get, where that can be done ahead.
+  virtual std::optional<TaskFailure> Share(TaskValue& input) = 0;
+
   virtual std::optional<TaskFailure> NewPrivate(std::size_t bytes,
                                                 std::unique_ptr<PrivateBuffer>& buffer) = 0;
 
@@ -85,14 +74,12 @@ class BenchDevice {
                                              const PlacedTensor& actual, const Tolerance& tolerance,
                                              TensorError& error) = 0;
 
-  // Whether replies may describe tensors with gaps or other orders of dimensions.
-  bool has_strides() const { return tensor_type() != kHostTensor; }
-
   // Runs the sentinel once and waits for it.
   virtual std::optional<TaskFailure> LookAtSentinel(SentinelLook& look) = 0;
 };
 
 // Host memory.
 std::unique_ptr<BenchDevice> NewHostDevice();
+std::unique_ptr<PrivateBuffer> NewHostBuffer(std::size_t bytes);
 
 }  // namespace pike::gpu

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "common/base/check.h"
+
 namespace pike::gpu {
 namespace {
 
@@ -55,10 +57,10 @@ std::optional<ChannelFault> CallChannel::CheckQuiet() {
   if (!IsReadable(fd_.get()))
     return std::nullopt;
   const auto record = std::make_unique<CallRecord>();
-  std::optional<ChannelFault> fault = Receive(*record);
+  std::optional<ChannelFault> fault = Receive(*record, /*fd=*/nullptr);
   if (fault)
     return fault;
-  return Violation("a record was sent before its call was released");
+  return Violation("a record was sent before it was asked for");
 }
 
 std::optional<ChannelFault> CallChannel::AwaitResume(Control& control) {
@@ -72,43 +74,57 @@ std::optional<ChannelFault> CallChannel::AwaitResume(Control& control) {
   return std::nullopt;
 }
 
-std::optional<ChannelFault> CallChannel::Send(const CallRecord& call, int input_fd, int output_fd) {
-  iovec part = {const_cast<CallRecord*>(&call), sizeof(call)};
+std::optional<ChannelFault> CallChannel::Send(const CallRecord& record,
+                                              const std::vector<int>& fds) {
+  constexpr std::size_t kFdsMax = 2;
+  PIKE_CHECK(fds.size() <= kFdsMax);
+  iovec part = {const_cast<CallRecord*>(&record), sizeof(record)};
   msghdr message = {};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  const int fds[2] = {input_fd, output_fd};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(fds))] = {};
-  if ((call.flags & kHasBuffers) != 0) {
+  alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))] = {};
+  if (!fds.empty()) {
     message.msg_control = control;
-    message.msg_controllen = sizeof(control);
+    message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
     cmsghdr* header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(fds));
-    memcpy(CMSG_DATA(header), fds, sizeof(fds));
+    header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+    memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
   }
   ssize_t sent = -1;
   do {
     sent = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
-  if (sent == static_cast<ssize_t>(sizeof(call)))
+  if (sent == static_cast<ssize_t>(sizeof(record)))
     return std::nullopt;
-  // The queue holds one call at most, so it is full only if the runner takes none.
+  // The queue holds one record at most, so it is full only if the runner takes none.
   if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS))
     return ChannelFault{CallFault::kTimeout, ""};
   return Gone();
 }
 
-std::optional<ChannelFault> CallChannel::Receive(CallRecord& reply) {
+std::optional<ChannelFault> CallChannel::Receive(CallRecord& reply, UniqueFd* fd) {
   iovec part = {&reply, sizeof(reply)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message = {};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
+  if (fd != nullptr) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_LEN(sizeof(int));  // no room for a second one
+  }
   ssize_t received = -1;
   do {
-    received = recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+    received = recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (received < 0 && errno == EINTR);
+  const cmsghdr* const header = fd != nullptr && received > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header != nullptr && header->cmsg_type == SCM_RIGHTS &&
+      header->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int number = -1;
+    memcpy(&number, CMSG_DATA(header), sizeof(number));
+    fd->Reset(number);
+  }
   if (received < 0)
     return Gone();
   if (received == 0) {
@@ -120,12 +136,12 @@ std::optional<ChannelFault> CallChannel::Receive(CallRecord& reply) {
   }
   if (received != static_cast<ssize_t>(sizeof(reply)) || (message.msg_flags & MSG_TRUNC) != 0)
     return Violation("a record of a wrong size was sent");
-  if (reply.magic != kCallMagic || reply.kind != RecordKind::kReply)
-    return Violation("a record that is no reply was sent");
+  if (reply.magic != kCallMagic)
+    return Violation("a record that is no answer was sent");
   return std::nullopt;
 }
 
-std::optional<ChannelFault> CallChannel::AwaitReply(uint64_t nonce, nanoseconds timeout,
+std::optional<ChannelFault> CallChannel::AwaitReply(const Expected& expected, nanoseconds timeout,
                                                     Control& control, CallRecord& reply) {
   Clock::time_point mark = Clock::now();
   nanoseconds left = timeout;
@@ -138,11 +154,13 @@ std::optional<ChannelFault> CallChannel::AwaitReply(uint64_t nonce, nanoseconds 
       left -= now - mark;
     mark = now;
     if (entries[0].revents != 0) {
-      std::optional<ChannelFault> fault = Receive(reply);
+      std::optional<ChannelFault> fault = Receive(reply, expected.fd);
       if (fault)
         return fault;
-      if (reply.nonce != nonce)
-        return Violation("a reply with a wrong nonce was sent");
+      if (reply.kind != expected.kind)
+        return Violation("a record of a wrong kind was sent");
+      if (reply.nonce != expected.nonce)
+        return Violation("an answer with a wrong nonce was sent");
       if (!control.is_held)
         return std::nullopt;
       has_reply = true;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/unique_fd.h"
 #include "gpu_worker/runner/call_protocol.h"
@@ -33,7 +34,7 @@ struct ChannelFault {
 
 // The judge's end of one runner's call channel. Whatever the runner does, no function blocks longer
 // than its timeout and none fails in another way than by a ChannelFault. Descriptors that a runner
-// sends are closed by the kernel, since no room for them is offered.
+// sends are closed by the kernel, since no room for them is offered unless one is expected.
 // Not thread-safe. Owns the descriptor.
 class CallChannel {
  public:
@@ -45,18 +46,23 @@ class CallChannel {
   // Waits until the supervisor holds nothing. kAborted if it so wishes.
   static std::optional<ChannelFault> AwaitResume(Control& control);
 
-  // Sends a call. `input_fd` and `output_fd` go along if the record has kHasBuffers.
-  std::optional<ChannelFault> Send(const CallRecord& call, int input_fd, int output_fd);
+  // Sends a record, and descriptors with it.
+  std::optional<ChannelFault> Send(const CallRecord& record, const std::vector<int>& fds);
 
-  // Waits for the reply to `nonce`. Time between kHold and kResume is not charged, and between them
-  // this does not return but by a fault. The reply's
-  // contents beyond its header are not checked.
-  std::optional<ChannelFault> AwaitReply(uint64_t nonce, std::chrono::nanoseconds timeout,
+  // Waits for the answer of `kind` to `nonce`. Time between kHold and kResume is not charged, and
+  // between them this does not return but by a fault. The answer's contents beyond its header are
+  // not checked. `fd`, unless null, takes one descriptor that came with it.
+  struct Expected {
+    RecordKind kind = RecordKind::kReply;
+    uint64_t nonce = 0;
+    UniqueFd* fd = nullptr;
+  };
+  std::optional<ChannelFault> AwaitReply(const Expected& expected, std::chrono::nanoseconds timeout,
                                          Control& control, CallRecord& reply);
 
  private:
   // Takes the record that is there.
-  std::optional<ChannelFault> Receive(CallRecord& reply);
+  std::optional<ChannelFault> Receive(CallRecord& reply, UniqueFd* fd);
 
   UniqueFd fd_;
 };

@@ -131,9 +131,11 @@ OperationResult Evaluation::Measure(const MeasurePolicy& policy, Control& contro
       return result;
     samples.candidate_claim_ns.push_back(candidate_.output().reply.claim_ns);
     samples.candidate_wall_ns.push_back(candidate_.output().wall_ns);
+    samples.candidate_copy_ns.push_back(candidate_.output().copy_ns);
     samples.candidate_return_ns.push_back(candidate_.output().reply.return_ns);
     samples.reference_claim_ns.push_back(reference_.output().reply.claim_ns);
     samples.reference_wall_ns.push_back(reference_.output().wall_ns);
+    samples.reference_copy_ns.push_back(reference_.output().copy_ns);
     samples.reference_return_ns.push_back(reference_.output().reply.return_ns);
     // The reference's time decides, or the candidate's if it owns up to it: one that makes a call
     // long without claiming it must not choose to be measured in few. Its patience is bounded.

@@ -47,9 +47,11 @@ enum class SideName { kNone, kCandidate, kReference };
 struct Samples {
   std::vector<uint64_t> candidate_claim_ns;
   std::vector<uint64_t> candidate_wall_ns;
+  std::vector<uint64_t> candidate_copy_ns;
   std::vector<uint64_t> candidate_return_ns;
   std::vector<uint64_t> reference_claim_ns;
   std::vector<uint64_t> reference_wall_ns;
+  std::vector<uint64_t> reference_copy_ns;
   std::vector<uint64_t> reference_return_ns;
 };
 

@@ -196,24 +196,15 @@ class GpuDevice : public BenchDevice {
             .why_memfd = why_memfd_};
   }
 
-  std::optional<TaskFailure> NewExchange(std::size_t bytes, Access /*access*/,
-                                         std::unique_ptr<ExchangeBuffer>& buffer) override {
-    (void)driver_.set_current(context_);
-    if (!options_.use_memfd) {
-      auto created = std::make_unique<DeviceExchange>(driver_);
-      const CuResult result = created->Create(bytes);
-      if (result == kCuSuccess)
-        buffer = std::move(created);
-      return Check(driver_, result, "a buffer for exchange");
-    }
-    std::string error;
-    std::optional<SharedBuffer> shared =
-        SharedBuffer::Create(bytes, SharedBuffer::Access::kRunnerWrites, error);
-    if (!shared)
-      return TaskFailure{.where = "device", .kind = "device", .error_type = "", .text = error};
-    buffer = std::make_unique<RegisteredExchange>(driver_, std::move(*shared));
-    return std::nullopt;
+  std::unique_ptr<CallTransport> NewTransport() override {
+    return NewBufferTransport(*this,
+                              [this](std::size_t bytes, std::unique_ptr<ExchangeBuffer>& buffer) {
+                                return NewSharedMemory(bytes, buffer);
+                              });
   }
+
+  // An input is where runners' copies are made from.
+  std::optional<TaskFailure> Share(TaskValue& /*input*/) override { return std::nullopt; }
 
   std::optional<TaskFailure> NewPrivate(std::size_t bytes,
                                         std::unique_ptr<PrivateBuffer>& buffer) override {
@@ -266,6 +257,24 @@ class GpuDevice : public BenchDevice {
   }
 
  private:
+  std::optional<TaskFailure> NewSharedMemory(std::size_t bytes,
+                                             std::unique_ptr<ExchangeBuffer>& buffer) {
+    (void)driver_.set_current(context_);
+    if (!options_.use_memfd) {
+      auto created = std::make_unique<DeviceExchange>(driver_);
+      const CuResult result = created->Create(bytes);
+      if (result == kCuSuccess)
+        buffer = std::move(created);
+      return Check(driver_, result, "a buffer for exchange");
+    }
+    std::string error;
+    std::optional<SharedBuffer> shared = SharedBuffer::Create(bytes, error);
+    if (!shared)
+      return TaskFailure{.where = "device", .kind = "device", .error_type = "", .text = error};
+    buffer = std::make_unique<RegisteredExchange>(driver_, std::move(*shared));
+    return std::nullopt;
+  }
+
   // What a memset of 256 MiB takes by the wall's clock.
   CuResult RunSentinel(CuAddress memory, double& us) {
     const auto start = std::chrono::steady_clock::now();

@@ -10,7 +10,6 @@
 #include "common/base/unique_fd.h"
 #include "gpu_worker/judge/bench_device.h"
 #include "gpu_worker/judge/element_type.h"
-#include "gpu_worker/judge/shared_buffer.h"
 
 namespace pike::gpu {
 namespace {
@@ -25,29 +24,6 @@ bool HasSimulatedWork() {
   const UniqueFd file(open(path, O_RDONLY | O_CLOEXEC));
   return file.is_open() && flock(file.get(), LOCK_EX | LOCK_NB) != 0;
 }
-
-class HostExchange : public ExchangeBuffer {
- public:
-  explicit HostExchange(SharedBuffer buffer) : buffer_(std::move(buffer)) {}
-
-  int fd() const override { return buffer_.fd(); }
-  std::size_t size() const override { return buffer_.size(); }
-  uint32_t flags() const override { return kHasBuffers; }
-  std::optional<TaskFailure> Write(std::size_t offset, const void* from,
-                                   std::size_t bytes) override {
-    if (bytes > 0)
-      memcpy(buffer_.bytes() + offset, from, bytes);
-    return std::nullopt;
-  }
-  std::optional<TaskFailure> Read(void* to, std::size_t bytes) override {
-    if (bytes > 0)
-      memcpy(to, buffer_.bytes(), bytes);
-    return std::nullopt;
-  }
-
- private:
-  SharedBuffer buffer_;
-};
 
 class HostPrivate : public PrivateBuffer {
  public:
@@ -75,23 +51,18 @@ class HostDevice : public BenchDevice {
             .sentinel_us = 0};
   }
 
-  std::optional<TaskFailure> NewExchange(std::size_t bytes, Access access,
-                                         std::unique_ptr<ExchangeBuffer>& buffer) override {
-    std::string error;
-    std::optional<SharedBuffer> shared =
-        SharedBuffer::Create(bytes,
-                             access == Access::kRunnerReads ? SharedBuffer::Access::kRunnerReads
-                                                            : SharedBuffer::Access::kRunnerWrites,
-                             error);
-    if (!shared)
-      return TaskFailure{.where = "inputs", .kind = "exception", .error_type = "", .text = error};
-    buffer = std::make_unique<HostExchange>(std::move(*shared));
-    return std::nullopt;
+  std::unique_ptr<CallTransport> NewTransport() override { return NewHostTransport(); }
+
+  std::optional<TaskFailure> Share(TaskValue& input) override {
+    auto file = std::make_shared<InputFile>();
+    std::optional<TaskFailure> failure = MakeInputFile(input, *file);
+    input.file = std::move(file);
+    return failure;
   }
 
   std::optional<TaskFailure> NewPrivate(std::size_t bytes,
                                         std::unique_ptr<PrivateBuffer>& buffer) override {
-    buffer = std::make_unique<HostPrivate>(bytes);
+    buffer = NewHostBuffer(bytes);
     return std::nullopt;
   }
 
@@ -115,6 +86,10 @@ class HostDevice : public BenchDevice {
 };
 
 }  // namespace
+
+std::unique_ptr<PrivateBuffer> NewHostBuffer(std::size_t bytes) {
+  return std::make_unique<HostPrivate>(bytes);
+}
 
 std::unique_ptr<BenchDevice> NewHostDevice() {
   return std::make_unique<HostDevice>();

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "gpu_worker/judge/python_value.h"
-#include "gpu_worker/judge/runner_side.h"
 #include "gpu_worker/judge/torch_compare.h"
 
 namespace pike::gpu {
@@ -22,7 +21,9 @@ struct MadeInput {
   HeldValue held;
   PythonRef arguments;
 
-  std::size_t bytes() const { return BufferBytes(held.value); }
+  std::size_t bytes() const {
+    return BufferBytes(held.value) + (held.value.file ? held.value.file->size : 0);
+  }
 };
 
 class PythonTask : public TaskSource {
@@ -157,7 +158,7 @@ class PythonTask : public TaskSource {
     }
     if (!input.arguments)
       return TakeError("inputs");
-    return std::nullopt;
+    return device_.Share(input.held.value);
   }
 
   std::optional<TaskFailure> ReadValue(PyObject* object, ValueLayout layout, const char* where,

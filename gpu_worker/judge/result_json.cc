@@ -122,9 +122,11 @@ std::string SamplesToJson(const Samples& samples) {
   return ObjectWriter()
       .Raw("candidate_claim_ns", numbers(samples.candidate_claim_ns))
       .Raw("candidate_wall_ns", numbers(samples.candidate_wall_ns))
+      .Raw("candidate_copy_ns", numbers(samples.candidate_copy_ns))
       .Raw("candidate_return_ns", numbers(samples.candidate_return_ns))
       .Raw("reference_claim_ns", numbers(samples.reference_claim_ns))
       .Raw("reference_wall_ns", numbers(samples.reference_wall_ns))
+      .Raw("reference_copy_ns", numbers(samples.reference_copy_ns))
       .Raw("reference_return_ns", numbers(samples.reference_return_ns))
       .Take();
 }

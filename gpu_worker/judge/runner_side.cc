@@ -1,193 +1,123 @@
 #include "gpu_worker/judge/runner_side.h"
 
 #include <string.h>
-#include <sys/random.h>
 
-#include <algorithm>
 #include <utility>
-
-#include "common/base/check.h"
-#include "gpu_worker/judge/element_type.h"
+#include <vector>
 
 namespace pike::gpu {
 namespace {
 
-std::size_t AlignUp(std::size_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+CallRecord NewRecord(RecordKind kind) {
+  CallRecord record = {};
+  record.magic = kCallMagic;
+  record.kind = kind;
+  return record;
 }
 
-uint64_t NowNs() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::steady_clock::now().time_since_epoch())
-                                   .count());
-}
-
-// Bytes from the first to behind the last element of a packed tensor, or with `has_strides` of one
-// whose strides are those of the reply; nothing if the description is not acceptable.
-std::optional<uint64_t> FindSpan(const TensorSpec& spec, bool has_strides) {
-  const std::optional<uint64_t> packed = PackedBytes(spec);
-  if (!packed || *packed == 0 || !has_strides)
-    return packed;
-  constexpr uint64_t kStepsMax = uint64_t{1} << 40;
-  uint64_t last = 0;
-  for (std::size_t i = 0; i < spec.dim_count; ++i) {
-    const uint64_t steps = static_cast<uint64_t>(spec.dims[i]) - 1;
-    if (spec.strides[i] < 0 || static_cast<uint64_t>(spec.strides[i]) > kStepsMax)
-      return std::nullopt;
-    const uint64_t stride = static_cast<uint64_t>(spec.strides[i]);
-    if (steps > 0 && stride > kStepsMax / steps)
-      return std::nullopt;
-    last += steps * stride;  // at most 12 times 2^40
-  }
-  return (last + 1) * (spec.bits / 8u);
-}
-
-// The end of the last tensor that a reply describes; nothing if the description is malformed.
-std::optional<std::size_t> FindOutputEnd(const CallRecord& reply, std::size_t buffer_bytes,
-                                         bool has_strides) {
-  if (reply.tensor_count > kTensorsMax)
-    return std::nullopt;
-  std::size_t end = 0;
-  for (std::size_t i = 0; i < reply.tensor_count; ++i) {
-    const TensorSpec& spec = reply.tensors[i];
-    const std::optional<uint64_t> bytes = FindSpan(spec, has_strides);
-    if (!bytes || *bytes > buffer_bytes || spec.offset > buffer_bytes - *bytes ||
-        spec.offset % kBufferAlignment != 0)
-      return std::nullopt;
-    end = std::max<std::size_t>(end, spec.offset + *bytes);
-  }
-  return end;
+RecordKind AnswerTo(RecordKind kind) {
+  return kind == RecordKind::kPrepare ? RecordKind::kReady
+         : kind == RecordKind::kCall  ? RecordKind::kReply
+                                      : RecordKind::kReleased;
 }
 
 }  // namespace
 
-uint64_t SecretNumber() {
-  uint64_t number = 0;
-  PIKE_CHECK(getrandom(&number, sizeof(number), /*flags=*/0) ==
-             static_cast<ssize_t>(sizeof(number)));
-  return number;
-}
-
-std::size_t BufferBytes(const TaskValue& value) {
-  std::size_t bytes = 0;
-  for (const TaskTensor& tensor : value.tensors)
-    bytes += AlignUp(PackedBytes(tensor.spec).value_or(0));
-  return bytes;
-}
-
-bool RunnerSide::DescribeInput(const TaskValue& input, std::size_t& bytes) {
-  if (input.text.size() > kTextBytesMax || input.tensors.size() > kTensorsMax)
-    return false;
-  call_ = {};
-  call_.magic = kCallMagic;
-  call_.kind = RecordKind::kCall;
-  call_.text_bytes = static_cast<uint32_t>(input.text.size());
-  memcpy(call_.text, input.text.data(), input.text.size());
-  call_.tensor_count = static_cast<uint32_t>(input.tensors.size());
-  bytes = 0;
-  for (std::size_t i = 0; i < input.tensors.size(); ++i) {
-    call_.tensors[i] = input.tensors[i].spec;
-    call_.tensors[i].offset = bytes;
-    bytes += AlignUp(PackedBytes(input.tensors[i].spec).value_or(0));
+std::optional<ChannelFault> RunnerSide::Exchange(CallRecord& record, const std::vector<int>& fds,
+                                                 std::chrono::nanoseconds timeout,
+                                                 Control& control) {
+  record.nonce = SecretNumber();
+  std::optional<ChannelFault> fault = channel_.Send(record, fds);
+  if (!fault) {
+    fault = channel_.AwaitReply(
+        {.kind = AnswerTo(record.kind), .nonce = record.nonce, .fd = &answer_fd_}, timeout, control,
+        answer_);
   }
-  return true;
-}
-
-std::optional<TaskFailure> RunnerSide::ReserveBuffers(std::size_t input_bytes,
-                                                      std::size_t output_bytes) {
-  if (input_buffer_ && output_buffer_ && input_buffer_->size() >= input_bytes &&
-      output_buffer_->size() >= output_bytes)
-    return std::nullopt;
-  input_buffer_.reset();  // first, so that both need not fit at once
-  output_buffer_.reset();
-  std::optional<TaskFailure> failure =
-      device_.NewExchange(input_bytes, BenchDevice::Access::kRunnerReads, input_buffer_);
-  if (!failure)
-    failure = device_.NewExchange(output_bytes, BenchDevice::Access::kRunnerWrites, output_buffer_);
-  if (failure) {
-    output_buffer_.reset();
-    return failure;
-  }
-  call_.flags |= input_buffer_->flags();
-  return std::nullopt;
-}
-
-std::optional<TaskFailure> RunnerSide::WriteInput(const TaskValue& input) {
-  for (std::size_t i = 0; i < input.tensors.size(); ++i) {
-    const TensorSpec& spec = call_.tensors[i];
-    std::optional<TaskFailure> failure =
-        input_buffer_->Write(spec.offset, input.tensors[i].bytes, PackedBytes(spec).value_or(0));
-    if (failure)
-      return failure;
-  }
-  return device_.Finish();
-}
-
-std::optional<ChannelFault> RunnerSide::TakeSnapshot(std::optional<TaskFailure>& failure) {
-  const CallRecord& reply = output_.reply;
-  if (reply.text_bytes > kTextBytesMax || reply.tensor_count > kTensorsMax ||
-      reply.status > CallStatus::kMemory)
+  if (!fault && (answer_.text_bytes > kTextBytesMax || answer_.tensor_count > kTensorsMax ||
+                 answer_.status > CallStatus::kMemory))
     return ChannelFault{CallFault::kViolation, "a malformed reply was sent"};
-  if (reply.status != CallStatus::kOk)
+  return fault;
+}
+
+std::optional<ChannelFault> RunnerSide::TakeSnapshot(Failure& failure) {
+  if (output_.reply.status != CallStatus::kOk)
     return std::nullopt;
-  const std::optional<std::size_t> end =
-      FindOutputEnd(reply, output_buffer_->size(), device_.has_strides());
-  if (!end)
-    return ChannelFault{CallFault::kViolation, "a malformed reply was sent"};
-  if (output_.snapshot == nullptr || *end > output_.snapshot->size()) {
-    output_.snapshot.reset();
-    failure = device_.NewPrivate(*end, output_.snapshot);
-  }
-  if (!failure)
-    failure = output_buffer_->Read(output_.snapshot->bytes(), *end);
-  if (!failure)
-    failure = device_.Finish();
+  TakenOutputs taken = transport_->Take(output_.reply, output_.snapshot);
+  output_.copy_ns = transport_->copy_ns();
+  failure = std::move(taken.failure);
   if (failure)
     return ChannelFault{CallFault::kAborted, ""};
+  if (!taken.violation.empty())
+    return ChannelFault{CallFault::kViolation, std::move(taken.violation)};
   return std::nullopt;
 }
 
-std::optional<ChannelFault> RunnerSide::Call(const TaskValue& input, const CallOrder& order,
-                                             Control& control,
-                                             std::optional<TaskFailure>& failure) {
-  std::size_t input_bytes = 0;
-  if (!DescribeInput(input, input_bytes)) {
+std::optional<ChannelFault> RunnerSide::CallOnce(const TaskValue& input, const CallOrder& order,
+                                                 Control& control, Failure& failure) {
+  record_ = NewRecord(RecordKind::kCall);
+  std::vector<int> fds;
+  if (!PlaceTensors(input, record_)) {
     failure = {.where = "inputs",
                .kind = "exception",
                .error_type = "",
                .text = "the arguments do not fit into a call record"};
     return ChannelFault{CallFault::kAborted, ""};
   }
-  failure = ReserveBuffers(input_bytes, order.output_bytes_max);
-  if (!failure)
-    failure = device_.Finish();  // nothing of ours runs on when the clock starts
+  std::optional<ChannelFault> fault = channel_.CheckQuiet();
+  if (fault)
+    return fault;
+  // The clock starts before the first byte of the input is readable there, so that a runner that
+  // does not wait for its record gains nothing.
+  const uint64_t start_ns = NowNs();
+  failure = transport_->Reveal(input, record_, fds);
   if (failure)
     return ChannelFault{CallFault::kAborted, ""};
+  fault = Exchange(record_, fds, order.timeout, control);
+  output_.reply = answer_;
+  output_.copy_ns = 0;
+  if (!fault)
+    fault = TakeSnapshot(failure);
+  output_.wall_ns = NowNs() - start_ns;
+  return fault;
+}
+
+std::optional<ChannelFault> RunnerSide::Call(const TaskValue& input, const CallOrder& order,
+                                             Control& control,
+                                             std::optional<TaskFailure>& failure) {
   std::optional<ChannelFault> fault = CallChannel::AwaitResume(control);
   if (!fault)
     fault = channel_.CheckQuiet();
   if (fault)
     return fault;
-  call_.nonce = SecretNumber();
-  call_.rng_seed = order.rng_seed;
-  call_.input_buffer_bytes = input_buffer_->size();
-  call_.output_buffer_bytes = output_buffer_->size();
-
-  // The clock starts before the first byte of the input is readable there, so that a runner that
-  // does not wait for its record gains nothing.
-  const uint64_t start_ns = NowNs();
-  failure = WriteInput(input);
+  record_ = NewRecord(RecordKind::kPrepare);
+  record_.rng_seed = order.rng_seed;
+  std::vector<int> fds;
+  failure = transport_->Prepare(BufferBytes(input), order.output_bytes_max, record_, fds);
   if (failure)
     return ChannelFault{CallFault::kAborted, ""};
-  fault = channel_.Send(call_, input_buffer_->fd(), output_buffer_->fd());
-  if (!fault)
-    fault = channel_.AwaitReply(call_.nonce, order.timeout, control, output_.reply);
-  if (!fault)
-    fault = TakeSnapshot(failure);
-  output_.wall_ns = NowNs() - start_ns;
-  if (!fault && output_.reply.claim_ns > output_.wall_ns)
+  fault = Exchange(record_, fds, order.timeout, control);
+  if (fault)
+    return fault;
+  std::string violation = transport_->TakeDescriptor(std::move(answer_fd_));
+  if (!violation.empty())
+    return ChannelFault{CallFault::kViolation, std::move(violation)};
+  output_.reply = answer_;
+  if (answer_.status != CallStatus::kOk)
+    return std::nullopt;  // it could not even begin
+  fault = CallOnce(input, order, control, failure);
+  if (fault)
+    return fault;
+  if (output_.reply.claim_ns > output_.wall_ns)
     return ChannelFault{CallFault::kViolation, "the runner's clock exceeds the judge's"};
-  return fault;
+  if (output_.reply.status != CallStatus::kOk)
+    return std::nullopt;
+  record_ = NewRecord(RecordKind::kRelease);
+  fault = Exchange(record_, {}, order.timeout, control);
+  if (fault)
+    return fault;
+  output_.reply.flags = answer_.flags;
+  transport_->Arrange(output_.reply, *output_.snapshot);
+  return std::nullopt;
 }
 
 }  // namespace pike::gpu

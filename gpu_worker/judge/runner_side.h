@@ -15,14 +15,12 @@
 
 namespace pike::gpu {
 
-// A random number from the kernel.
-uint64_t SecretNumber();
-
 // What a runner answered to its last call, and the private snapshot of its outputs.
 struct RunnerOutput {
   CallRecord reply = {};
   std::unique_ptr<PrivateBuffer> snapshot;
   uint64_t wall_ns = 0;
+  uint64_t copy_ns = 0;  // of it: the judge's own copying
 };
 
 // One call to make.
@@ -32,12 +30,12 @@ struct CallOrder {
   std::size_t output_bytes_max = 0;
 };
 
-// One runner as the judge sees it: its channel, its buffers, its last answer. Not thread-safe.
-// Buffers are made for this runner and never used for another. The device must outlive it.
+// One runner as the judge sees it: its channel, its last answer. Not thread-safe. The device must
+// outlive it.
 class RunnerSide {
  public:
   RunnerSide(BenchDevice& device, UniqueFd channel)
-      : device_(device), channel_(std::move(channel)) {}
+      : transport_(device.NewTransport()), channel_(std::move(channel)) {}
 
   // Whether the channel is quiet, as it must be between calls.
   std::optional<ChannelFault> CheckQuiet() { return channel_.CheckQuiet(); }
@@ -51,22 +49,23 @@ class RunnerSide {
   const RunnerOutput& output() const { return output_; }
 
  private:
-  // Lays the tensors of `input` out in the call; false if they exceed the limits of a record.
-  bool DescribeInput(const TaskValue& input, std::size_t& bytes);
-  std::optional<TaskFailure> ReserveBuffers(std::size_t input_bytes, std::size_t output_bytes);
-  std::optional<TaskFailure> WriteInput(const TaskValue& input);
-  // Copies what the reply describes; a violation if it is malformed.
-  std::optional<ChannelFault> TakeSnapshot(std::optional<TaskFailure>& failure);
+  // Where a failure of the task or the device goes, beside a fault kAborted.
+  using Failure = std::optional<TaskFailure>;
 
-  BenchDevice& device_;
+  // One record and its answer.
+  std::optional<ChannelFault> Exchange(CallRecord& record, const std::vector<int>& fds,
+                                       std::chrono::nanoseconds timeout, Control& control);
+  // The timed part.
+  std::optional<ChannelFault> CallOnce(const TaskValue& input, const CallOrder& order,
+                                       Control& control, Failure& failure);
+  std::optional<ChannelFault> TakeSnapshot(Failure& failure);
+
+  const std::unique_ptr<CallTransport> transport_;
   CallChannel channel_;
-  std::unique_ptr<ExchangeBuffer> input_buffer_;
-  std::unique_ptr<ExchangeBuffer> output_buffer_;
-  CallRecord call_ = {};
+  CallRecord record_ = {};  // the last one sent
+  CallRecord answer_ = {};
+  UniqueFd answer_fd_;
   RunnerOutput output_;
 };
-
-// Bytes that the tensors of a value take in a buffer.
-std::size_t BufferBytes(const TaskValue& value);
 
 }  // namespace pike::gpu

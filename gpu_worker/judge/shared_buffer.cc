@@ -8,10 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-
 namespace pike::gpu {
 namespace {
 
@@ -23,8 +19,7 @@ std::string ErrnoText(const char* what) {
 
 }  // namespace
 
-std::optional<SharedBuffer> SharedBuffer::Create(std::size_t bytes, Access access,
-                                                 std::string& error) {
+std::optional<SharedBuffer> SharedBuffer::Create(std::size_t bytes, std::string& error) {
   SharedBuffer buffer;
   buffer.size_ = (bytes / kPageBytes + 1) * kPageBytes;
   buffer.fd_.Reset(memfd_create("pike", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -43,10 +38,6 @@ std::optional<SharedBuffer> SharedBuffer::Create(std::size_t bytes, Access acces
     return std::nullopt;
   }
   buffer.bytes_ = static_cast<uint8_t*>(mapping);
-  // Kernels before 5.1 lack the seal that leaves only our own mapping writable; without it a runner
-  // can spoil no more than its own inputs.
-  if (access == Access::kRunnerReads)
-    (void)fcntl(buffer.fd(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
   if (fcntl(buffer.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     error = ErrnoText("F_ADD_SEALS");
     return std::nullopt;

@@ -14,10 +14,8 @@ namespace pike::gpu {
 // Not thread-safe. The runner may write at any time: read only copies of it.
 class SharedBuffer {
  public:
-  enum class Access { kRunnerReads, kRunnerWrites };
-
   // Returns nothing and sets `error` if the system refuses. `bytes` is rounded up to whole pages.
-  static std::optional<SharedBuffer> Create(std::size_t bytes, Access access, std::string& error);
+  static std::optional<SharedBuffer> Create(std::size_t bytes, std::string& error);
 
   SharedBuffer() = default;
   SharedBuffer(SharedBuffer&& other) noexcept;

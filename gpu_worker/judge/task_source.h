@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/base/unique_fd.h"
 #include "gpu_worker/runner/call_protocol.h"
 
 namespace pike::gpu {
@@ -27,10 +29,18 @@ struct TaskTensor {
   const uint8_t* bytes = nullptr;
 };
 
+// A sealed file in memory.
+struct InputFile {
+  UniqueFd fd;
+  std::size_t size = 0;
+};
+
 // Arguments or outputs of a call; `text` in the grammar of CallRecord.
 struct TaskValue {
   std::string text;
   std::vector<TaskTensor> tensors;
+  // Of an input on device cpu: what runners get of it; see BenchDevice::Share.
+  std::shared_ptr<const InputFile> file;
 };
 
 // Bounds of a stock of inputs.

@@ -4,38 +4,25 @@
 #include <string.h>
 
 #include <algorithm>
-#include <atomic>
+#include <memory>
 #include <string>
 
 #include "gpu_worker/runner/dlpack_abi.h"
 #include "gpu_worker/runner/packed_copy.h"
 
 namespace pike::gpu {
+namespace {
 
-// Memory of one tensor. The tensor may drop it at any time (set_, resize_), so it is counted.
-struct PrivateBlock {
-  std::atomic<int> references{1};
-  void* bytes = nullptr;
-  std::size_t size = 0;
-  uint64_t buffer_offset = 0;
+// One tensor over the mapped inputs, until whoever has it lets go.
+struct InputTensor {
+  InputMappingRef inputs;
   DlpackManagedTensor managed = {};
   int64_t shape[kDimsMax] = {};
   int64_t strides[kDimsMax] = {};
 };
 
-void PrivateBlockRelease::operator()(PrivateBlock* block) const {
-  if (block->references.fetch_sub(1) == 1) {
-    free(block->bytes);
-    delete block;
-  }
-}
-
-namespace {
-
-using BlockRef = std::unique_ptr<PrivateBlock, PrivateBlockRelease>;
-
-void DeleteManaged(DlpackManagedTensor* managed) {
-  PrivateBlockRelease()(static_cast<PrivateBlock*>(managed->owner));
+void DeleteInputTensor(DlpackManagedTensor* managed) {
+  delete static_cast<InputTensor*>(managed->owner);
 }
 
 // A capsule that nobody took still owns its tensor.
@@ -46,29 +33,25 @@ void DestroyCapsule(PyObject* capsule) {
   managed->deleter(managed);
 }
 
-BlockRef CopyBlock(const TensorSpec& spec, const uint8_t* input_buffer) {
-  const StridedLayout layout = {spec.dim_count, spec.dims, nullptr, spec.bits / 8u};
-  BlockRef block(new PrivateBlock);
-  block->size = FindPackedBytes(layout).value_or(0);
-  block->buffer_offset = spec.offset;
-  if (posix_memalign(&block->bytes, kBufferAlignment, std::max<std::size_t>(block->size, 1)) != 0) {
-    block->bytes = nullptr;
-    return nullptr;
-  }
-  if (block->size > 0)
-    memcpy(block->bytes, input_buffer + spec.offset, block->size);
-  std::copy_n(spec.dims, kDimsMax, block->shape);
-  std::copy_n(spec.strides, kDimsMax, block->strides);
-  block->managed.tensor = {.bytes = block->bytes,
-                           .device = {kDlpackCpu, 0},
-                           .dim_count = spec.dim_count,
-                           .element = {spec.type_code, spec.bits, 1},
-                           .shape = block->shape,
-                           .strides = block->strides,
-                           .byte_offset = 0};
-  block->managed.owner = block.get();
-  block->managed.deleter = DeleteManaged;
-  return block;
+PyObject* NewInputCapsule(const TensorSpec& spec, InputMapping& inputs) {
+  auto tensor = std::make_unique<InputTensor>();
+  inputs.Retain();
+  tensor->inputs.reset(&inputs);
+  std::copy_n(spec.dims, kDimsMax, tensor->shape);
+  std::copy_n(spec.strides, kDimsMax, tensor->strides);
+  tensor->managed.tensor = {.bytes = inputs.bytes() + spec.offset,
+                            .device = {kDlpackCpu, 0},
+                            .dim_count = spec.dim_count,
+                            .element = {spec.type_code, spec.bits, 1},
+                            .shape = tensor->shape,
+                            .strides = tensor->strides,
+                            .byte_offset = 0};
+  tensor->managed.owner = tensor.get();
+  tensor->managed.deleter = DeleteInputTensor;
+  PyObject* const capsule = PyCapsule_New(&tensor->managed, kDlpackCapsule, DestroyCapsule);
+  if (capsule != nullptr)
+    (void)tensor.release();
+  return capsule;
 }
 
 // A view of bytes in the input buffer. It does not keep the buffer.
@@ -113,19 +96,16 @@ PyObject* NewTuple(const int64_t* numbers, std::size_t count) {
 
 }  // namespace
 
-bool CallArguments::Read() {
-  rest_ = std::string_view(call_.text, call_.text_bytes);
+bool CallArguments::Read(const CallRecord& call) {
+  call_ = &call;
+  rest_ = std::string_view(call.text, call.text_bytes);
   tuple_.reset(ReadValue());
+  call_ = nullptr;
   return tuple_ != nullptr;
 }
 
 bool CallArguments::IsUnchanged() const {
-  const bool are_blocks_same =
-      std::all_of(blocks_.begin(), blocks_.end(), [this](const BlockRef& block) {
-        return block->size == 0 ||
-               memcmp(block->bytes, buffer_.bytes() + block->buffer_offset, block->size) == 0;
-      });
-  return are_blocks_same &&
+  return (!inputs_ || inputs_->IsUnchanged(fd_)) &&
          std::all_of(device_bytes_.begin(), device_bytes_.end(),
                      [this](const DeviceBytes& bytes) { return IsSameInBuffer(bytes); });
 }
@@ -133,7 +113,7 @@ bool CallArguments::IsUnchanged() const {
 bool CallArguments::IsSameInBuffer(const DeviceBytes& bytes) const {
   if (bytes.size == 0)
     return true;
-  const PythonRef capsule(NewBytesCapsule(buffer_, bytes.buffer_offset, bytes.size));
+  const PythonRef capsule(NewBytesCapsule(*buffer_, bytes.buffer_offset, bytes.size));
   const PythonRef other(
       capsule ? PyObject_CallFunctionObjArgs(hooks_.from_dlpack.get(), capsule.get(), nullptr)
               : nullptr);
@@ -199,11 +179,11 @@ PyObject* CallArguments::ReadValue() {
 }
 
 PyObject* CallArguments::ReadTensor() {
-  if (tensors_read_ >= call_.tensor_count || tensors_read_ >= kTensorsMax) {
+  if (tensors_read_ >= call_->tensor_count || tensors_read_ >= kTensorsMax) {
     PyErr_SetString(PyExc_RuntimeError, "malformed call record");
     return nullptr;
   }
-  const TensorSpec& spec = call_.tensors[tensors_read_++];
+  const TensorSpec& spec = call_->tensors[tensors_read_++];
   PythonRef tensor(gpu_ == nullptr ? ReadHostTensor(spec) : ReadDeviceTensor(spec));
   if (!tensor || spec.requires_grad == 0)
     return tensor.release();
@@ -211,16 +191,9 @@ PyObject* CallArguments::ReadTensor() {
 }
 
 PyObject* CallArguments::ReadHostTensor(const TensorSpec& spec) {
-  BlockRef block = CopyBlock(spec, buffer_.bytes());
-  if (!block)
-    return PyErr_NoMemory();
-  block->references.fetch_add(1);  // the capsule's
-  const PythonRef capsule(PyCapsule_New(&block->managed, kDlpackCapsule, DestroyCapsule));
-  if (!capsule) {
-    DeleteManaged(&block->managed);
+  const PythonRef capsule(NewInputCapsule(spec, *inputs_));
+  if (!capsule)
     return nullptr;
-  }
-  blocks_.push_back(std::move(block));
   return PyObject_CallFunctionObjArgs(hooks_.from_dlpack.get(), capsule.get(), nullptr);
 }
 
@@ -241,7 +214,7 @@ PyObject* CallArguments::ReadDeviceTensor(const TensorSpec& spec) {
     return nullptr;
   const StridedLayout layout = {spec.dim_count, spec.dims, nullptr, spec.bits / 8u};
   const std::size_t bytes = FindPackedBytes(layout).value_or(0);
-  const CuResult result = buffer_.CopyTo(address, spec.offset, bytes);
+  const CuResult result = buffer_->CopyTo(address, spec.offset, bytes);
   if (result != kCuSuccess) {
     PyErr_SetString(PyExc_RuntimeError, gpu_->Explain(result).c_str());
     return nullptr;

@@ -2,40 +2,38 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu_worker/runner/call_protocol.h"
 #include "gpu_worker/runner/exchange_mapping.h"
+#include "gpu_worker/runner/input_mapping.h"
 #include "gpu_worker/runner/python_ref.h"
 #include "gpu_worker/runner/runner_gpu.h"
 
 namespace pike::gpu {
 
-struct PrivateBlock;
-struct PrivateBlockRelease {
-  void operator()(PrivateBlock* block) const;
-};
-
 // The arguments of one call as Python objects over private memory: a candidate that keeps its input
-// never sees the next one there. Needs the interpreter's lock throughout; what the constructor gets
-// must outlive the object. `gpu` is null on device cpu.
+// never sees the next one there. Needs the interpreter's lock throughout.
 class CallArguments {
  public:
-  CallArguments(const CallRecord& call, const ExchangeMapping& buffer, const PythonHooks& hooks,
-                RunnerGpu* gpu)
-      : call_(call), buffer_(buffer), hooks_(hooks), gpu_(gpu) {}
+  // On a GPU: inputs come from `buffer`. `hooks`, `buffer` and `gpu` must outlive the object.
+  CallArguments(const PythonHooks& hooks, const ExchangeMapping& buffer, RunnerGpu& gpu)
+      : hooks_(hooks), buffer_(&buffer), gpu_(&gpu) {}
+  // On device cpu: they are in `inputs`, a mapping of the descriptor `fd`, which must outlive the
+  // object as `hooks` must.
+  CallArguments(const PythonHooks& hooks, InputMappingRef inputs, int fd)
+      : hooks_(hooks), inputs_(std::move(inputs)), fd_(fd) {}
 
-  // Copies the tensors of the call from the input buffer; on a GPU the copies are only queued.
-  // False with a Python exception set, for instance for want of memory.
-  bool Read();
+  // Makes them as `call` describes; on a GPU copies are only queued. False with a Python exception
+  // set, for instance for want of memory.
+  bool Read(const CallRecord& call);
 
   // A tuple.
   PyObject* tuple() const { return tuple_.get(); }
 
-  // Whether the private memory still holds what the input buffer holds. Leaves no exception
-  // pending.
+  // Whether the private memory still holds what the judge wrote. Leaves no exception pending.
   bool IsUnchanged() const;
 
  private:
@@ -56,13 +54,14 @@ class CallArguments {
   std::string_view TakeUntil(char end);
   bool IsSameInBuffer(const DeviceBytes& bytes) const;
 
-  const CallRecord& call_;
-  const ExchangeMapping& buffer_;
   const PythonHooks& hooks_;
-  RunnerGpu* const gpu_;
+  const ExchangeMapping* const buffer_ = nullptr;
+  RunnerGpu* const gpu_ = nullptr;
+  const InputMappingRef inputs_;
+  const int fd_ = -1;
+  const CallRecord* call_ = nullptr;  // while Read runs
   std::string_view rest_;
   std::size_t tensors_read_ = 0;
-  std::vector<std::unique_ptr<PrivateBlock, PrivateBlockRelease>> blocks_;
   std::vector<DeviceBytes> device_bytes_;
   PythonRef tuple_;
 };

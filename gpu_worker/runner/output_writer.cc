@@ -15,6 +15,8 @@ namespace pike::gpu {
 namespace {
 
 constexpr int kDepthMax = 16;
+// A tensor whose memory is so many times as long as its packed bytes is brought together.
+constexpr std::size_t kGapsFactor = 2;
 constexpr std::size_t kClosingBytesMax = 64;  // for the brackets that are still open
 
 std::string TypeName(PyObject* object) {
@@ -107,19 +109,17 @@ TensorCopy CopyDeviceTensor(const DlpackTensor& tensor, const StridedLayout& lay
   return copy;
 }
 
-// Copies one tensor to `used` in the buffer and describes it. `gpu` is null on device cpu.
-TensorCopy CopyTensor(const DlpackTensor& tensor, const ExchangeMapping& buffer, std::size_t used,
-                      RunnerGpu* gpu, TensorSpec& spec) {
-  const bool is_on_gpu = gpu != nullptr && tensor.device.type == kDlpackCuda;
+// What a tensor is, in `spec`, as packed memory at `used`; or why it cannot be an output.
+TensorCopy DescribeTensor(const DlpackTensor& tensor, bool has_gpu, std::size_t used,
+                          TensorSpec& spec) {
+  const bool is_on_gpu = has_gpu && tensor.device.type == kDlpackCuda;
   if (tensor.device.type != kDlpackCpu && !is_on_gpu)
-    return Unsupported(gpu == nullptr ? "a tensor on another device than cpu"
-                                      : "a tensor on another device than cuda:0 and cpu");
+    return Unsupported(has_gpu ? "a tensor on another device than cuda:0 and cpu"
+                               : "a tensor on another device than cpu");
   if (tensor.dim_count < 0 || tensor.dim_count > static_cast<int32_t>(kDimsMax))
     return Unsupported("a tensor of more than 12 dimensions");
   if (tensor.element.lanes != 1 || tensor.element.bits % 8 != 0)
     return Unsupported("a tensor of a packed dtype");
-  const StridedLayout layout = {static_cast<std::size_t>(tensor.dim_count), tensor.shape,
-                                tensor.strides, tensor.element.bits / 8u};
   spec.type_code = tensor.element.code;
   spec.bits = tensor.element.bits;
   spec.dim_count = static_cast<uint8_t>(tensor.dim_count);
@@ -127,11 +127,35 @@ TensorCopy CopyTensor(const DlpackTensor& tensor, const ExchangeMapping& buffer,
   spec.offset = used;
   std::copy_n(tensor.shape, tensor.dim_count, spec.dims);
   SetPackedStrides(spec);
-  if (is_on_gpu)
-    return CopyDeviceTensor(tensor, layout, buffer, used, *gpu, spec);
-  const auto* const source = static_cast<const uint8_t*>(tensor.bytes) + tensor.byte_offset;
-  return buffer.bytes() != nullptr ? CopyHostTensor(layout, source, buffer, used)
-                                   : CopyHostTensorIn(layout, source, buffer, used, *gpu);
+  return {};
+}
+
+StridedLayout LayoutOf(const DlpackTensor& tensor) {
+  return {static_cast<std::size_t>(tensor.dim_count), tensor.shape, tensor.strides,
+          tensor.element.bits / 8u};
+}
+
+const uint8_t* FirstByte(const DlpackTensor& tensor) {
+  return static_cast<const uint8_t*>(tensor.bytes) + tensor.byte_offset;
+}
+
+const DlpackTensor& TensorOf(const PythonRef& capsule) {
+  return static_cast<const DlpackManagedTensor*>(
+             PyCapsule_GetPointer(capsule.get(), kDlpackCapsule))
+      ->tensor;
+}
+
+// Copies one tensor to `used` in the buffer of a GPU's runner and describes it.
+TensorCopy CopyTensor(const DlpackTensor& tensor, const ExchangeMapping& buffer, std::size_t used,
+                      RunnerGpu& gpu, TensorSpec& spec) {
+  TensorCopy described = DescribeTensor(tensor, /*has_gpu=*/true, used, spec);
+  if (described.status != CallStatus::kOk)
+    return described;
+  const StridedLayout layout = LayoutOf(tensor);
+  if (spec.device_type == kCudaTensor)
+    return CopyDeviceTensor(tensor, layout, buffer, used, gpu, spec);
+  return buffer.bytes() != nullptr ? CopyHostTensor(layout, FirstByte(tensor), buffer, used)
+                                   : CopyHostTensorIn(layout, FirstByte(tensor), buffer, used, gpu);
 }
 
 }  // namespace
@@ -140,26 +164,70 @@ void CallOutputs::Collect(PyObject* outputs) {
   CollectValue(outputs, "out", /*depth=*/0);
 }
 
-std::string CallOutputs::Write(const ExchangeMapping& buffer, RunnerGpu* gpu, CallRecord& reply) {
+void CallOutputs::CloseGaps() {
+  for (Export& item : exports_) {
+    const DlpackTensor& tensor = TensorOf(item.capsule);
+    if (tensor.device.type != kDlpackCpu || tensor.element.bits % 8 != 0 || tensor.dim_count < 0)
+      continue;
+    const StridedLayout layout = LayoutOf(tensor);
+    const std::optional<std::size_t> packed = FindPackedBytes(layout);
+    const std::optional<std::size_t> span = FindSpanBytes(layout);
+    if (!packed || (span && *span / kGapsFactor <= *packed))
+      continue;
+    item.packed.resize(*packed);
+    CopyPacked(item.packed.data(), FirstByte(tensor), layout);
+  }
+}
+
+void CallOutputs::Describe(std::size_t bytes_max, CallRecord& reply) {
+  std::size_t used = 0;
+  for (const Export& item : exports_) {
+    if (status_ != CallStatus::kOk)
+      break;
+    const DlpackTensor& tensor = TensorOf(item.capsule);
+    TensorSpec& spec = reply.tensors[reply.tensor_count++];
+    const TensorCopy described = DescribeTensor(tensor, /*has_gpu=*/false, used, spec);
+    if (described.status != CallStatus::kOk) {
+      Fail(described.status, item.path, described.failure);
+      break;
+    }
+    const StridedLayout layout = LayoutOf(tensor);
+    const std::size_t bytes =
+        std::max(FindPackedBytes(layout).value_or(bytes_max + 1),
+                 item.packed.empty() ? FindSpanBytes(layout).value_or(bytes_max + 1) : 0);
+    if (used > bytes_max || bytes > bytes_max - used) {
+      Fail(CallStatus::kTooLarge, item.path, TooLarge(bytes_max).failure);
+      break;
+    }
+    used += (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+    if (item.packed.empty() && tensor.strides != nullptr)
+      std::copy_n(tensor.strides, tensor.dim_count, spec.strides);
+    spec.offset =
+        reinterpret_cast<uint64_t>(item.packed.empty() ? FirstByte(tensor) : item.packed.data());
+  }
+  Finish(reply);
+}
+
+std::string CallOutputs::Write(const ExchangeMapping& buffer, RunnerGpu& gpu, CallRecord& reply) {
   std::size_t used = 0;
   CuResult result = kCuSuccess;
   for (const Export& item : exports_) {
     if (status_ != CallStatus::kOk || result != kCuSuccess)
       break;
-    const auto* const managed = static_cast<const DlpackManagedTensor*>(
-        PyCapsule_GetPointer(item.capsule.get(), kDlpackCapsule));
     const TensorCopy copy =
-        CopyTensor(managed->tensor, buffer, used, gpu, reply.tensors[reply.tensor_count++]);
+        CopyTensor(TensorOf(item.capsule), buffer, used, gpu, reply.tensors[reply.tensor_count++]);
     if (copy.status != CallStatus::kOk)
       Fail(copy.status, item.path, copy.failure);
     result = copy.result;
     used += (copy.bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
   }
-  if (gpu == nullptr)
-    exports_.clear();
+  Finish(reply);
+  return gpu.Explain(result);
+}
+
+void CallOutputs::Finish(CallRecord& reply) {
   reply.status = status_;
   SetText(status_ == CallStatus::kOk ? text_ : failure_, reply);
-  return result == kCuSuccess ? "" : gpu->Explain(result);
 }
 
 bool CallOutputs::Fail(CallStatus status, const std::string& path, const std::string& why) {
@@ -193,7 +261,7 @@ bool CallOutputs::CollectTensor(PyObject* object, const std::string& path) {
     return Fail(CallStatus::kUnsupported, path,
                 "a tensor that is not plain and dense (sparse, quantized, nested or lazy)");
   }
-  exports_.push_back({std::move(capsule), path});
+  exports_.push_back({std::move(capsule), path, {}});
   text_ += 'T';
   return true;
 }

@@ -13,8 +13,8 @@
 namespace pike::gpu {
 
 // The outputs of one call. Collect belongs inside the runner's clock, since a lazy output may
-// compute in it; Write only copies bytes. Leaves no Python exception pending. Needs the
-// interpreter's lock.
+// compute in it; what follows only describes or copies bytes. The tensors live as long as this.
+// Leaves no Python exception pending. Needs the interpreter's lock.
 class CallOutputs {
  public:
   explicit CallOutputs(const PythonHooks& hooks) : hooks_(hooks) {}
@@ -22,10 +22,17 @@ class CallOutputs {
   // Takes hold of every tensor in `outputs`. No method of an output is called except by the hooks.
   void Collect(PyObject* outputs);
 
-  // Describes the outputs in `reply` and copies their bytes to `buffer`. Sets the status kOk,
-  // kUnsupported or kTooLarge and the text. On a GPU (`gpu` is null on device cpu) copies are only
-  // queued and the tensors are kept; returns an empty text or what the driver said.
-  std::string Write(const ExchangeMapping& buffer, RunnerGpu* gpu, CallRecord& reply);
+  // Device cpu: brings tensors with large gaps in their memory together, so that the judge need not
+  // read the gaps. Belongs inside the clock, too.
+  void CloseGaps();
+
+  // Device cpu: describes in `reply` where the outputs lie. Sets the status kOk, kUnsupported or
+  // kTooLarge (for more than `bytes_max` bytes) and the text.
+  void Describe(std::size_t bytes_max, CallRecord& reply);
+
+  // On a GPU: the same, and queues copies of their bytes to `buffer`. Returns an empty text or what
+  // the driver said.
+  std::string Write(const ExchangeMapping& buffer, RunnerGpu& gpu, CallRecord& reply);
 
  private:
   bool CollectValue(PyObject* object, const std::string& path, int depth);
@@ -38,7 +45,10 @@ class CallOutputs {
   struct Export {
     PythonRef capsule;  // DLPack's; frees the tensor
     std::string path;
+    std::vector<uint8_t> packed;  // of CloseGaps
   };
+
+  void Finish(CallRecord& reply);
 
   const PythonHooks& hooks_;
   std::vector<Export> exports_;

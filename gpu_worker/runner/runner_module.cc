@@ -1,13 +1,9 @@
 // The Python module _pike_runner: the call loop around a candidate. It knows nothing that a
 // candidate may not know, since both live in one process.
 
-#include <errno.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
+#include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -17,41 +13,35 @@
 #include "gpu_worker/runner/call_protocol.h"
 #include "gpu_worker/runner/cuda_driver.h"
 #include "gpu_worker/runner/exchange_mapping.h"
+#include "gpu_worker/runner/input_mapping.h"
 #include "gpu_worker/runner/output_writer.h"
 #include "gpu_worker/runner/python_ref.h"
+#include "gpu_worker/runner/record_channel.h"
 #include "gpu_worker/runner/runner_gpu.h"
 
 namespace pike::gpu {
 namespace {
-
-// The descriptors that came with a call; closes them.
-class ReceivedFds {
- public:
-  ReceivedFds() = default;
-  ReceivedFds(const ReceivedFds&) = delete;
-  ReceivedFds& operator=(const ReceivedFds&) = delete;
-  ~ReceivedFds() { Set({-1, -1}); }
-
-  void Set(const std::array<int, 2>& fds) {
-    for (const int fd : fds_) {
-      if (fd >= 0)
-        close(fd);
-    }
-    fds_ = fds;
-  }
-  bool are_there() const { return fds_[0] >= 0 && fds_[1] >= 0; }
-  int input() const { return fds_[0]; }
-  int output() const { return fds_[1]; }
-
- private:
-  std::array<int, 2> fds_ = {-1, -1};
-};
 
 uint64_t NsSince(std::chrono::steady_clock::time_point start) {
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
           .count());
 }
+
+// What a call leaves behind until the judge lets go of it.
+struct CallInProgress {
+  CallInProgress(ReceivedFds received, const PythonHooks& hooks, InputMappingRef inputs)
+      : fds(std::move(received)),
+        arguments(hooks, std::move(inputs), fds.first()),
+        outputs(hooks) {}
+  CallInProgress(const PythonHooks& hooks, const ExchangeMapping& buffer, RunnerGpu& gpu)
+      : arguments(hooks, buffer, gpu), outputs(hooks) {}
+
+  ReceivedFds fds;
+  CallArguments arguments;
+  CallOutputs outputs;
+  PythonRef returned;
+};
 
 class CallLoop {
  public:
@@ -67,125 +57,133 @@ class CallLoop {
 
  private:
   bool Receive() {
-    ssize_t received = -1;
-    std::array<int, 2> fds = {-1, -1};
+    bool is_received = false;
     Py_BEGIN_ALLOW_THREADS;
-    received = ReceiveRecord(fds);
+    is_received = ReceiveRecord(channel_, call_, fds_);
     Py_END_ALLOW_THREADS;
-    fds_.Set(fds);
-    if (received != static_cast<ssize_t>(sizeof(call_)) || call_.magic != kCallMagic ||
-        call_.kind != RecordKind::kCall || call_.tensor_count > kTensorsMax ||
-        call_.text_bytes > kTextBytesMax)
-      return false;
-    return (call_.flags & kHasBuffers) == 0 ? input_.is_mapped() && output_.is_mapped()
-                                            : fds_.are_there();
+    return is_received;
   }
 
-  ssize_t ReceiveRecord(std::array<int, 2>& fds) {
-    iovec part = {&call_, sizeof(call_)};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(fds))];
-    msghdr message = {};
-    ssize_t received = -1;
-    do {
-      message = {};
-      message.msg_iov = &part;
-      message.msg_iovlen = 1;
-      message.msg_control = control;
-      message.msg_controllen = sizeof(control);
-      received = recvmsg(channel_, &message, MSG_CMSG_CLOEXEC);
-    } while (received < 0 && errno == EINTR);
-    const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    if (received > 0 && header != nullptr && header->cmsg_type == SCM_RIGHTS &&
-        header->cmsg_len == CMSG_LEN(sizeof(fds)))
-      memcpy(fds.data(), CMSG_DATA(header), sizeof(fds));
-    return received;
-  }
-
-  // Makes the call and fills the reply in. False only on a bug of ours.
+  // Does what the record asks for and fills the answer in. False only on a bug of ours.
   bool Serve() {
     reply_ = {};
     reply_.magic = kCallMagic;
-    reply_.kind = RecordKind::kReply;
     reply_.nonce = call_.nonce;
+    switch (call_.kind) {
+      case RecordKind::kPrepare:
+        reply_.kind = RecordKind::kReady;
+        return Prepare();
+      case RecordKind::kCall:
+        reply_.kind = RecordKind::kReply;
+        return Call();
+      case RecordKind::kRelease:
+        reply_.kind = RecordKind::kReleased;
+        return Release();
+      default:
+        return false;
+    }
+  }
+
+  // All that can be done before there is an input.
+  bool Prepare() {
+    in_progress_.reset();
+    output_bytes_max_ = call_.output_buffer_bytes;
     const std::string error = gpu_ ? gpu_->Start() : "";
     if (!error.empty())
       return SetGpuError(error);
-    if ((call_.flags & kHasBuffers) != 0 && !MapBuffers())
-      return gpu_ != nullptr;
+    if (gpu_ && (call_.flags & kHasBuffers) != 0 && !MapBuffers())
+      return true;
     const PythonRef reset(PyObject_CallFunctionObjArgs(hooks_.reset.get(), nullptr));
-    CallArguments arguments(call_, input_, hooks_, gpu_.get());
     const PythonRef seed(PyLong_FromUnsignedLongLong(call_.rng_seed));
-    if (!reset || !arguments.Read() || !seed)
-      return SetRaised();
     const PythonRef seeded(
-        PyObject_CallFunctionObjArgs(hooks_.seed_all.get(), seed.get(), nullptr));
-    if (!seeded)
+        reset && seed ? PyObject_CallFunctionObjArgs(hooks_.seed_all.get(), seed.get(), nullptr)
+                      : nullptr);
+    return seeded || SetRaised();
+  }
+
+  bool Call() {
+    in_progress_ = NewCall();
+    if (!in_progress_)
+      return false;
+    if (!in_progress_->arguments.Read(call_))
       return SetRaised();
-    CallOutputs outputs(hooks_);
-    const PythonRef returned(gpu_ ? CallOnGpu(arguments, outputs) : CallOnHost(arguments, outputs));
-    if (!returned)
+    if (!(gpu_ ? CallOnGpu() : CallOnHost()))
       return PyErr_Occurred() != nullptr ? SetRaised() : true;
-    if (!arguments.IsUnchanged())
-      reply_.flags |= kInputMutated;
-    return gpu_ ? WriteFromGpu(outputs) : outputs.Write(output_, nullptr, reply_).empty();
+    if (gpu_)
+      return WriteFromGpu(in_progress_->outputs);
+    in_progress_->outputs.Describe(output_bytes_max_, reply_);
+    return true;
   }
 
-  // Without a GPU a failure ends the loop. With one it is a reply, as the memory may be full.
-  bool MapBuffers() {
-    const bool is_mapped = MapFds();
-    fds_.Set({-1, -1});
-    return is_mapped;
-  }
-
-  bool MapFds() {
-    const bool is_device = (call_.flags & kDeviceBuffers) != 0;
-    if (!gpu_) {
-      return !is_device && input_.MapHost(fds_.input(), PROT_READ) &&
-             output_.MapHost(fds_.output(), PROT_READ | PROT_WRITE);
+  // Null if the judge's descriptor cannot be mapped, or a buffer was never handed over.
+  std::unique_ptr<CallInProgress> NewCall() {
+    if (gpu_) {
+      return input_.is_mapped() && output_.is_mapped()
+                 ? std::make_unique<CallInProgress>(hooks_, input_, *gpu_)
+                 : nullptr;
     }
-    if (!is_device) {
-      const bool is_mapped = input_.MapHostForGpu(fds_.input(), gpu_->driver()) &&
-                             output_.MapHostForGpu(fds_.output(), gpu_->driver());
+    InputMappingRef inputs(InputMapping::Map(fds_.first(), call_.input_buffer_bytes));
+    if (!inputs)
+      return nullptr;
+    return std::make_unique<CallInProgress>(std::move(fds_), hooks_, std::move(inputs));
+  }
+
+  // Off the clock: the judge has the outputs.
+  bool Release() {
+    if (in_progress_ && !in_progress_->arguments.IsUnchanged())
+      reply_.flags |= kInputMutated;
+    in_progress_.reset();
+    return true;
+  }
+
+  // False, and the reply filled in, if the memory is full, for instance.
+  bool MapBuffers() {
+    const ReceivedFds fds = std::move(fds_);
+    if ((call_.flags & kDeviceBuffers) == 0) {
+      const bool is_mapped = input_.MapHostForGpu(fds.first(), gpu_->driver()) &&
+                             output_.MapHostForGpu(fds.second(), gpu_->driver());
       return is_mapped || !SetGpuError("the judge's buffers cannot be mapped");
     }
-    CuResult result = input_.MapDevice(fds_.input(), call_.input_buffer_bytes, gpu_->driver());
+    CuResult result = input_.MapDevice(fds.first(), call_.input_buffer_bytes, gpu_->driver());
     if (result == kCuSuccess)
-      result = output_.MapDevice(fds_.output(), call_.output_buffer_bytes, gpu_->driver());
+      result = output_.MapDevice(fds.second(), call_.output_buffer_bytes, gpu_->driver());
     const std::string error = gpu_->Explain(result);
     return error.empty() || !SetGpuError(error);
   }
 
-  // Null with an exception pending if the candidate raised.
-  PyObject* CallOnHost(const CallArguments& arguments, CallOutputs& outputs) {
+  // False with an exception pending if the candidate raised.
+  bool CallOnHost() {
     const auto start = std::chrono::steady_clock::now();
-    PythonRef returned(PyObject_CallObject(candidate_, arguments.tuple()));
-    if (returned)
-      outputs.Collect(returned.get());
+    in_progress_->returned.reset(PyObject_CallObject(candidate_, in_progress_->arguments.tuple()));
+    if (in_progress_->returned) {
+      in_progress_->outputs.Collect(in_progress_->returned.get());
+      in_progress_->outputs.CloseGaps();
+    }
     reply_.claim_ns = NsSince(start);
-    return returned.release();
+    return in_progress_->returned != nullptr;
   }
 
-  // The same; null without an exception, and the reply filled in, if the GPU reports an error.
-  PyObject* CallOnGpu(const CallArguments& arguments, CallOutputs& outputs) {
+  // The same; false without an exception, and the reply filled in, if the GPU reports an error.
+  bool CallOnGpu() {
     // Inputs are there before the call, for streams that do not wait for the default one, too.
     std::string error = OffInterpreter([this] { return gpu_->Synchronise(); });
     if (error.empty())
       error = gpu_->StartClock();
     if (!error.empty())
-      return SetGpuError(error), nullptr;
+      return !SetGpuError(error);
     const auto start = std::chrono::steady_clock::now();
-    PythonRef returned(PyObject_CallObject(candidate_, arguments.tuple()));
-    if (returned)
-      outputs.Collect(returned.get());
+    in_progress_->returned.reset(PyObject_CallObject(candidate_, in_progress_->arguments.tuple()));
+    if (in_progress_->returned)
+      in_progress_->outputs.Collect(in_progress_->returned.get());
     reply_.return_ns = NsSince(start);
     error = OffInterpreter([this] { return gpu_->StopClock(reply_.claim_ns); });
-    if (!returned || error.empty())
-      return returned.release();
-    return SetGpuError(error), nullptr;
+    if (!in_progress_->returned || error.empty())
+      return in_progress_->returned != nullptr;
+    return !SetGpuError(error);
   }
 
   bool WriteFromGpu(CallOutputs& outputs) {
-    std::string error = outputs.Write(output_, gpu_.get(), reply_);
+    std::string error = outputs.Write(output_, *gpu_, reply_);
     if (error.empty())
       error = OffInterpreter([this] { return gpu_->Synchronise(); });
     return error.empty() || SetGpuError(error);
@@ -243,14 +241,21 @@ class CallLoop {
     return true;
   }
 
+  // With the first answer of a runner without a GPU goes a descriptor of its own memory.
   bool Send() {
-    ssize_t sent = -1;
+    int memory = -1;
+    if (!gpu_ && !std::exchange(has_sent_memory_, true)) {
+      memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+      if (memory < 0)
+        return false;
+    }
+    bool is_sent = false;
     Py_BEGIN_ALLOW_THREADS;
-    do {
-      sent = send(channel_, &reply_, sizeof(reply_), MSG_NOSIGNAL);
-    } while (sent < 0 && errno == EINTR);
+    is_sent = SendRecord(channel_, reply_, memory);
     Py_END_ALLOW_THREADS;
-    return sent == static_cast<ssize_t>(sizeof(reply_));
+    if (memory >= 0)
+      close(memory);
+    return is_sent;
   }
 
   const int channel_;
@@ -260,6 +265,9 @@ class CallLoop {
   ReceivedFds fds_;
   ExchangeMapping input_;
   ExchangeMapping output_;
+  std::unique_ptr<CallInProgress> in_progress_;
+  std::size_t output_bytes_max_ = 0;
+  bool has_sent_memory_ = false;
   CallRecord call_ = {};
   CallRecord reply_ = {};
 };

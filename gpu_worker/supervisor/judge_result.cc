@@ -115,9 +115,11 @@ Observation ObservationOfResult(const nlohmann::json& result, Phase phase) {
   const nlohmann::json& samples = MemberOf(result, "samples");
   seen.samples.candidate_claim_ns = SamplesOf(samples, "candidate_claim_ns");
   seen.samples.candidate_wall_ns = SamplesOf(samples, "candidate_wall_ns");
+  seen.samples.candidate_copy_ns = SamplesOf(samples, "candidate_copy_ns");
   seen.samples.candidate_return_ns = SamplesOf(samples, "candidate_return_ns");
   seen.samples.reference_claim_ns = SamplesOf(samples, "reference_claim_ns");
   seen.samples.reference_wall_ns = SamplesOf(samples, "reference_wall_ns");
+  seen.samples.reference_copy_ns = SamplesOf(samples, "reference_copy_ns");
   seen.samples.reference_return_ns = SamplesOf(samples, "reference_return_ns");
   return seen;
 }

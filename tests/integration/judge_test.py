@@ -226,6 +226,7 @@ class CallContentsTest(unittest.TestCase):
         import array
         import socket
 
+        header = struct.Struct("<IIQQQQQQIIII")
         bench = Bench(LINEAR_TASK)
         ours, judges = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -233,25 +234,37 @@ class CallContentsTest(unittest.TestCase):
             bench.begin(judges.fileno(), judges.fileno())
             bench.judge.channel.send({"type": "first_call"})
             record, ancillary, _, _ = ours.recvmsg(1 << 16, socket.CMSG_SPACE(16))
-            magic, kind, nonce, seed, claim, returned, inputs, outputs, status, flags, tensors, text = (
-                struct.unpack_from("<IIQQQQQQIIII", record)
+            magic, kind, nonce, seed, *rest = header.unpack_from(record)
+            self.assertEqual((len(record), magic, kind), (17480, 0x4B495031, 3))
+            self.assertFalse(ancillary, "there is no input yet")
+            self.assertEqual((rest[:3], rest[4:]), ([0, 0, 0], [0, 0, 0, 0]))
+            self.assertGreater(rest[3], 16 * 32 * 4)
+            self.assertFalse(any(record[header.size :]))
+            ready = header.pack(magic, 4, nonce, *[0] * 9) + bytes(17480 - header.size)
+            memory = os.open("/proc/self/mem", os.O_RDONLY)
+            socket.send_fds(ours, [ready], [memory])
+            os.close(memory)
+
+            record, ancillary, _, _ = ours.recvmsg(1 << 16, socket.CMSG_SPACE(16))
+            magic, kind, second, no_seed, claim, returned, inputs, outputs, status, flags, tensors, text = (
+                header.unpack_from(record)
             )
             self.assertEqual((len(record), magic, kind), (17480, 0x4B495031, 1))
-            self.assertEqual((claim, returned, status, flags, tensors), (0, 0, 0, 1, 1))
-            self.assertNotEqual(nonce, seed)
+            self.assertEqual((no_seed, claim, returned, outputs, status, flags, tensors), (0, 0, 0, 0, 0, 0, 1))
+            self.assertEqual(len({nonce, seed, second}), 3)
             self.assertEqual(record[72 : 72 + text], b"(TF4000000000000000)")
             used = 72 + text, 72 + 4096 + 208
             self.assertFalse(any(record[used[0] : 72 + 4096]) or any(record[used[1] :]))
             fds = array.array("i", ancillary[0][2])
-            self.assertEqual(len(fds), 2)
-            self.assertEqual([os.fstat(fd).st_size for fd in fds], [inputs, outputs])
+            self.assertEqual([os.fstat(fd).st_size for fd in fds], [inputs])
             with self.assertRaises(OSError):
                 os.ftruncate(fds[0], 0)
             with self.assertRaises(OSError):
                 os.pwrite(fds[0], b"x", 0)
+            with self.assertRaises(OSError):
+                os.open(f"/proc/self/fd/{fds[0]}", os.O_RDWR | os.O_TRUNC)
             content = os.pread(fds[0], 1 << 20, 0)
             self.assertFalse(any(content[16 * 32 * 4 :]))
-            self.assertFalse(any(os.pread(fds[1], 1 << 24, 0)), "outputs are not known yet")
             # The public seed is not the one the input was made with.
             import torch
 

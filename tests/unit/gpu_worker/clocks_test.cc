@@ -49,6 +49,20 @@ TEST_CASE("Clocks: honest programs may differ by a part of the protocol") {
   CHECK(CheckClocks(WithoutHiccups(samples)).AreAgreed());
 }
 
+TEST_CASE("Clocks: the judge's own copying is nobody's") {
+  Samples samples = SamplesOf(100, 4, 0.2);
+  for (size_t i = 0; i < 100; ++i) {
+    samples.candidate_copy_ns.push_back(static_cast<double>(i % 7) * kMs);
+    samples.candidate_wall_ns[i] += samples.candidate_copy_ns[i];
+    samples.reference_copy_ns.push_back(static_cast<double>(i % 5) * kMs);
+    samples.reference_wall_ns[i] += samples.reference_copy_ns[i];
+  }
+  const ClockCheck check = CheckClocks(samples);
+  CHECK(check.gap_ns == Approx(0).margin(1e-3 * kMs));
+  CHECK(check.tolerance_ns == Approx(0.08 * kMs));
+  CHECK(CheckClocks(WithoutHiccups(samples)).AreAgreed());
+}
+
 TEST_CASE("Clocks: lies in some of the calls count for all") {
   Samples samples = SamplesOf(100, 4, 0.2);
   for (size_t i = 0; i < 10; ++i)

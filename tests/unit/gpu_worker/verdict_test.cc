@@ -71,6 +71,8 @@ Observation Done(std::vector<double> claims, std::vector<double> walls) {
                   .candidate_wall_ns = walls,
                   .reference_claim_ns = std::move(reference_claims),
                   .reference_wall_ns = walls,
+                  .candidate_copy_ns = {},
+                  .reference_copy_ns = {},
                   .candidate_return_ns = {},
                   .reference_return_ns = {},
                   .protocol_slack = 0};

@@ -3,15 +3,21 @@
 
 #include "gpu_worker/judge/evaluation.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "gpu_worker/judge/result_json.h"
+#include "gpu_worker/runner/input_mapping.h"
+#include "gpu_worker/runner/record_channel.h"
 #include "tests/testing/catch.h"
 
 namespace pike::gpu {
@@ -32,7 +38,10 @@ class DoublingTask : public TaskSource {
     stock_ -= stock_ > 0 ? 1 : 0;
     input_ += 1;
     input = Describe("(T)", input_);
-    return std::nullopt;
+    auto file = std::make_shared<InputFile>();
+    std::optional<TaskFailure> failure = MakeInputFile(input, *file);
+    input.file = std::move(file);
+    return failure;
   }
   std::optional<TaskFailure> RunReference(uint64_t /*rng_seed*/, TaskValue& output) override {
     output_ = 2 * input_;
@@ -49,7 +58,7 @@ class DoublingTask : public TaskSource {
 
  private:
   static TaskValue Describe(const char* text, const float& number) {
-    return {text, {{FloatSpec(), reinterpret_cast<const uint8_t*>(&number)}}};
+    return {text, {{FloatSpec(), reinterpret_cast<const uint8_t*>(&number)}}, nullptr};
   }
 
   std::size_t stock_ = 0;
@@ -68,23 +77,24 @@ struct Socket {
   UniqueFd runner;
 };
 
-void SendRecord(int fd, const CallRecord& record) {
-  REQUIRE(send(fd, &record, sizeof(record), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(record)));
-}
-
-// Takes the call that the judge has released and answers as `fill` says. False if there is none:
-// the judge looks at the supervisor's channel before a call, too.
+// Takes the record that the judge has sent and answers a call as `fill` says. False if there is no
+// call: the judge sends other records and looks at the supervisor's channel before it, too.
 bool Answer(int fd, const std::function<void(CallRecord&)>& fill) {
   CallRecord call = {};
   if (recv(fd, &call, sizeof(call), MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(call)))
     return false;
   CallRecord reply = {};
   reply.magic = kCallMagic;
-  reply.kind = RecordKind::kReply;
+  reply.kind = call.kind == RecordKind::kPrepare ? RecordKind::kReady
+               : call.kind == RecordKind::kCall  ? RecordKind::kReply
+                                                 : RecordKind::kReleased;
   reply.nonce = call.nonce;
-  fill(reply);
-  SendRecord(fd, reply);
-  return true;
+  const bool is_call = call.kind == RecordKind::kCall;
+  if (is_call)
+    fill(reply);
+  const UniqueFd memory(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+  REQUIRE(SendRecord(fd, reply, memory.get()));
+  return is_call;
 }
 
 // An evaluation whose runner answers once the judge looks at the supervisor's channel, which is
@@ -117,12 +127,12 @@ struct Scene {
 
 TEST_CASE("Evaluation: a record before its call is a violation") {
   Scene scene;
-  SendRecord(scene.candidate.runner.get(),
-             CallRecord{.magic = kCallMagic, .kind = RecordKind::kReply});
+  REQUIRE(SendRecord(scene.candidate.runner.get(),
+                     CallRecord{.magic = kCallMagic, .kind = RecordKind::kReply}, /*fd=*/-1));
   const OperationResult result = scene.Run([] { return ControlOrder::kNone; });
   CHECK(result.outcome == Outcome::kViolation);
   CHECK(result.side == SideName::kCandidate);
-  CHECK(result.text == "a record was sent before its call was released");
+  CHECK(result.text == "a record was sent before it was asked for");
 }
 
 TEST_CASE("Evaluation: a record of a wrong size is a violation") {
@@ -154,13 +164,109 @@ TEST_CASE("Evaluation: a malformed description is a violation") {
     reply.text_bytes = field == 1 ? kTextBytesMax + 1 : 1;
     reply.text[0] = 'T';
     reply.tensors[0] = DoublingTask::FloatSpec();
-    reply.tensors[0].offset = field == 2 ? uint64_t{1} << 40 : 0;
+    reply.tensors[0].strides[0] = field == 2 ? -1 : 1;
     reply.tensors[0].bits = field == 3 ? 31 : 32;
     reply.tensors[0].dim_count = field == 4 ? 13 : 1;
     reply.tensors[0].dims[0] = field == 5 ? -1 : field == 6 ? int64_t{1} << 38 : 1;
   });
   CHECK(result.outcome == Outcome::kViolation);
   CHECK(result.text == "a malformed reply was sent");
+}
+
+TEST_CASE("Evaluation: an output where there is no memory is a violation") {
+  Scene scene;
+  const uint64_t address = GENERATE(uint64_t{0}, uint64_t{1} << 46, ~uint64_t{0});
+  const OperationResult result = scene.RunAnswer([address](CallRecord& reply) {
+    reply.tensor_count = 1;
+    reply.text_bytes = 1;
+    reply.text[0] = 'T';
+    reply.tensors[0] = DoublingTask::FloatSpec();
+    reply.tensors[0].offset = address;
+  });
+  CHECK(result.outcome == Outcome::kViolation);
+  CHECK(result.text == "an output lies where its runner has no memory");
+}
+
+TEST_CASE("Evaluation: outputs are read from the runner's memory, whatever their layout") {
+  float numbers[4] = {0, 2, 0, 0};  // the right answer among others
+  Scene scene;
+  const OperationResult result = scene.Run([&] {
+    for (const Socket* socket : {&scene.candidate, &scene.reference}) {
+      Answer(socket->runner.get(), [&](CallRecord& reply) {
+        reply.tensor_count = 1;
+        reply.text_bytes = 1;
+        reply.text[0] = 'T';
+        reply.tensors[0] = DoublingTask::FloatSpec();
+        reply.tensors[0].offset = reinterpret_cast<uint64_t>(&numbers[1]);
+      });
+    }
+    return ControlOrder::kNone;
+  });
+  CHECK(result.outcome == Outcome::kDone);
+  CHECK(scene.evaluation->candidate_check().calls_passed() == 1);
+}
+
+TEST_CASE("HostTransport: takes the memory of a process and no other descriptor") {
+  const std::unique_ptr<CallTransport> transport = NewHostTransport();
+  CHECK_FALSE(transport->TakeDescriptor(UniqueFd()).empty());
+  CHECK_FALSE(transport->TakeDescriptor(UniqueFd(open("/proc/self/maps", O_RDONLY))).empty());
+  CHECK_FALSE(transport->TakeDescriptor(UniqueFd(open("/dev/zero", O_RDONLY))).empty());
+  CHECK(transport->TakeDescriptor(UniqueFd(open("/proc/self/mem", O_RDONLY))).empty());
+  CHECK(transport->TakeDescriptor(UniqueFd()).empty());  // needed once
+}
+
+TEST_CASE("HostTransport: strided outputs are packed off the clock") {
+  const std::unique_ptr<CallTransport> transport = NewHostTransport();
+  REQUIRE(transport->TakeDescriptor(UniqueFd(open("/proc/self/mem", O_RDONLY))).empty());
+  CallRecord record = {};
+  std::vector<int> fds;
+  REQUIRE_FALSE(transport->Prepare(0, /*output_bytes_max=*/std::size_t{1} << 20, record, fds));
+  std::vector<float> column(200 * 300);
+  for (std::size_t i = 0; i < column.size(); ++i)
+    column[i] = static_cast<float>(i);
+  CallRecord reply = {};
+  reply.tensor_count = 2;
+  for (std::size_t i = 0; i < 2; ++i) {
+    reply.tensors[i] = DoublingTask::FloatSpec();
+    reply.tensors[i].dim_count = 2;
+    reply.tensors[i].offset = reinterpret_cast<uint64_t>(column.data());
+  }
+  const int64_t layouts[2][4] = {{200, 300, 1, 200}, {300, 7, 0, 1}};  // sizes, then strides
+  for (std::size_t i = 0; i < 2; ++i) {
+    std::copy_n(layouts[i], 2, reply.tensors[i].dims);
+    std::copy_n(layouts[i] + 2, 2, reply.tensors[i].strides);
+  }
+  std::unique_ptr<PrivateBuffer> snapshot;
+  const TakenOutputs taken = transport->Take(reply, snapshot);
+  REQUIRE(taken.violation.empty());
+  transport->Arrange(reply, *snapshot);
+  const auto* first = reinterpret_cast<const float*>(snapshot->bytes() + reply.tensors[0].offset);
+  CHECK(first[0] == 0);
+  CHECK(first[1] == 200);
+  CHECK(first[300 * 199 + 299] == 59999);
+  const auto* second = reinterpret_cast<const float*>(snapshot->bytes() + reply.tensors[1].offset);
+  CHECK(second[7 * 299 + 6] == 6);
+}
+
+TEST_CASE("MakeInputFile: nobody can change it") {
+  const float number = 1;
+  TaskValue input = {
+      "(T)", {{DoublingTask::FloatSpec(), reinterpret_cast<const uint8_t*>(&number)}}, nullptr};
+  InputFile file;
+  REQUIRE_FALSE(MakeInputFile(input, file));
+  CHECK(pwrite(file.fd.get(), "x", 1, 0) < 0);
+  CHECK(ftruncate(file.fd.get(), 0) != 0);
+  CHECK(ftruncate(file.fd.get(), 1 << 20) != 0);
+  CHECK(mmap(nullptr, 4, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd.get(), 0) == MAP_FAILED);
+  InputMapping* const mapping = InputMapping::Map(file.fd.get(), file.size);
+  REQUIRE(mapping != nullptr);
+  CHECK(mapping->IsUnchanged(file.fd.get()));
+  mapping->bytes()[1] = 1;
+  CHECK_FALSE(mapping->IsUnchanged(file.fd.get()));
+  mapping->Release();
+  float read = 0;
+  CHECK(pread(file.fd.get(), &read, sizeof(read), 0) == sizeof(read));
+  CHECK(read == 1);
 }
 
 TEST_CASE("Evaluation: a claim above the judge's clock is a violation") {

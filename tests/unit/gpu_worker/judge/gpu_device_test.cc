@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gpu_worker/judge/settle.h"
 #include "gpu_worker/runner/exchange_mapping.h"
@@ -24,30 +25,61 @@ std::unique_ptr<BenchDevice> OpenFake(const CudaDriver& driver, bool use_memfd =
   return device;
 }
 
+TensorSpec BytesSpec(int64_t bytes) {
+  TensorSpec spec = {};
+  spec.type_code = 1;
+  spec.bits = 8;
+  spec.dim_count = 1;
+  spec.dims[0] = bytes;
+  spec.strides[0] = 1;
+  spec.device_type = kCudaTensor;
+  return spec;
+}
+
 // Writes through the judge's end, reads and answers through the runner's.
 void CheckExchange(BenchDevice& device, const CudaDriver& driver, bool is_device) {
-  std::unique_ptr<ExchangeBuffer> buffer;
-  REQUIRE_FALSE(device.NewExchange(100, BenchDevice::Access::kRunnerReads, buffer));
-  CHECK(buffer->size() >= 100);
-  CHECK(((buffer->flags() & kDeviceBuffers) != 0) == is_device);
-  std::unique_ptr<PrivateBuffer> memory;
-  REQUIRE_FALSE(device.NewPrivate(8, memory));
-  memory->bytes()[3] = 7;
-  REQUIRE_FALSE(buffer->Write(64, memory->bytes(), 8));
-  REQUIRE_FALSE(device.Finish());
-
-  ExchangeMapping mapping;
-  if (is_device)
-    REQUIRE(mapping.MapDevice(buffer->fd(), buffer->size(), driver) == kCuSuccess);
-  else
-    REQUIRE(mapping.MapHostForGpu(buffer->fd(), driver));
+  const std::unique_ptr<CallTransport> transport = device.NewTransport();
+  uint8_t first = 1;
+  uint8_t second[8] = {0, 0, 0, 7, 0, 0, 0, 0};
+  const TaskValue input = {"(TT)", {{BytesSpec(1), &first}, {BytesSpec(8), second}}, nullptr};
+  CallRecord prepare = {};
+  std::vector<int> fds;
+  REQUIRE_FALSE(transport->Prepare(BufferBytes(input), 100, prepare, fds));
+  REQUIRE(fds.size() == 2);
+  CHECK(prepare.output_buffer_bytes >= 100);
+  CHECK(((prepare.flags & kDeviceBuffers) != 0) == is_device);
+  ExchangeMapping in;
+  ExchangeMapping out;
+  if (is_device) {
+    REQUIRE(in.MapDevice(fds[0], prepare.input_buffer_bytes, driver) == kCuSuccess);
+    REQUIRE(out.MapDevice(fds[1], prepare.output_buffer_bytes, driver) == kCuSuccess);
+  } else {
+    REQUIRE(in.MapHostForGpu(fds[0], driver));
+    REQUIRE(out.MapHostForGpu(fds[1], driver));
+  }
+  CallRecord call = {};
+  std::vector<int> none;
+  REQUIRE(PlaceTensors(input, call));
+  REQUIRE_FALSE(transport->Reveal(input, call, none));
+  CHECK(none.empty());
   uint8_t seen[8] = {};
-  REQUIRE(mapping.CopyTo(reinterpret_cast<CuAddress>(seen), 64, 8) == kCuSuccess);
+  REQUIRE(in.CopyTo(reinterpret_cast<CuAddress>(seen), call.tensors[1].offset, 8) == kCuSuccess);
   CHECK(seen[3] == 7);
-  auto* const bytes = is_device ? reinterpret_cast<uint8_t*>(mapping.address()) : mapping.bytes();
+
+  auto* const bytes = is_device ? reinterpret_cast<uint8_t*>(out.address()) : out.bytes();
   bytes[0] = 9;
-  REQUIRE_FALSE(buffer->Read(memory->bytes(), 1));
-  CHECK(memory->bytes()[0] == 9);
+  CallRecord reply = {};
+  reply.tensor_count = 1;
+  reply.tensors[0] = BytesSpec(1);
+  std::unique_ptr<PrivateBuffer> snapshot;
+  const TakenOutputs taken = transport->Take(reply, snapshot);
+  REQUIRE(taken.violation.empty());
+  CHECK(snapshot->bytes()[0] == 9);
+  reply.tensors[0].offset = uint64_t{1} << 40;
+  CHECK_FALSE(transport->Take(reply, snapshot).violation.empty());
+  // They are handed over once.
+  REQUIRE_FALSE(transport->Prepare(BufferBytes(input), 100, prepare, none));
+  CHECK(none.empty());
 }
 
 TEST_CASE("GpuDevice: buffers of either kind carry bytes both ways") {
