@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,8 +22,6 @@
 
 namespace pike::sandbox {
 namespace {
-
-constexpr std::chrono::milliseconds kStillStep(1);
 
 RootLayout Layout(const HostOptions& options, std::string seccomp_filter) {
   RootLayout layout = ReadRootLayout();
@@ -135,11 +131,8 @@ absl::Status SandboxHost::StandStill(MonoTime deadline) {
       RETURN_IF_ERROR(tree->Freeze());
   }
   for (const std::shared_ptr<WatchedTree>& tree : trees) {
-    while (!tree->IsFrozen()) {
-      if (MonoNow() >= deadline)
-        return absl::UnavailableError("a sandbox does not stand still");
-      std::this_thread::sleep_for(kStillStep);
-    }
+    if (!tree->WaitFrozen(deadline))
+      return absl::UnavailableError("a sandbox does not stand still");
   }
   return absl::OkStatus();
 }

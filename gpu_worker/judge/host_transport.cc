@@ -24,7 +24,7 @@
 namespace pike::gpu {
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kFilePageBytes = 4096;
 // Outputs are read in pieces of random order, about so many, none smaller than a page and none
 // larger than kPieceBytesMax.
 constexpr std::size_t kPieces = 1024;
@@ -165,8 +165,8 @@ class HostTransport : public CallTransport {
       if (used > output_bytes_max_ || room > output_bytes_max_ - used)
         return false;
       places_.push_back(used);
-      const std::size_t step =
-          std::clamp(*span / kPieces / kPageBytes * kPageBytes, kPageBytes, kPieceBytesMax);
+      const std::size_t step = std::clamp(*span / kPieces / kFilePageBytes * kFilePageBytes,
+                                          kFilePageBytes, kPieceBytesMax);
       for (uint64_t done = 0; done < *span; done += step)
         pieces_.push_back(
             {spec.offset + done, used + done, std::min<uint64_t>(step, *span - done)});
@@ -193,7 +193,7 @@ std::unique_ptr<CallTransport> NewHostTransport() {
 
 std::optional<TaskFailure> MakeInputFile(const TaskValue& input, InputFile& file) {
   InputFile made = {.fd = UniqueFd(memfd_create("pike", MFD_CLOEXEC | MFD_ALLOW_SEALING)),
-                    .size = (BufferBytes(input) / kPageBytes + 1) * kPageBytes};
+                    .size = (BufferBytes(input) / kFilePageBytes + 1) * kFilePageBytes};
   if (!made.fd.is_open())
     return FileFailure("memfd_create");
   if (ftruncate(made.fd.get(), static_cast<off_t>(made.size)) != 0)
