@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
@@ -61,12 +62,19 @@ void AppendLine(absl::string_view name, absl::string_view text, std::string* out
     absl::StrAppend(out, absl::StrFormat("%-12s ", name), text, "\n");
 }
 
+// As common/inside/task_check.py names it.
+bool IsUnchecked(const v1::TaskReport& report) {
+  return std::any_of(
+      report.not_checked().begin(), report.not_checked().end(),
+      [](const std::string& line) { return absl::StartsWith(line, "everything: "); });
+}
+
 std::string JudgeText(const ResultRow& row) {
   const v1::Verdict& verdict = row.record.verdict();
   if (IsDegenerate(verdict.task_report()))
     return "no";
   if (verdict.kind() == v1::VERDICT_KIND_VALID && verdict.has_task_report())
-    return "yes";
+    return IsUnchecked(verdict.task_report()) ? "?" : "yes";
   return HasOtherFault(row) ? "?" : "no";
 }
 

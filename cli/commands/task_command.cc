@@ -89,7 +89,7 @@ The columns frozen, zeros, constant and copy say which share of the elements pas
 are those of another input, zeros, one number, or an input; "depends on" by how much the outputs
 change with each input; fp32 to bf16 by how much the reference is off in that precision.
 
-Exit codes: 0 every task can judge; 1 some are degenerate, or their reference is not valid; 2 bad
+Exit codes: 0 every task can judge; 1 some are degenerate, not valid or not checked; 2 bad
 arguments, input or policy; 3 the service is not reachable; 4 an infra_error that is not a task's,
 or work that the service refused; 130 interrupted.)";
 

@@ -122,8 +122,13 @@ class TaskCheck:
     """One check under one set of tolerances. `known_precisions` of another check of the task may be
     given: they do not depend on tolerances."""
 
-    def __init__(self, reference: Reference, count_wrong: CountWrong, request: Dict[str, Any],
-                 known_precisions: Any = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        reference: Reference,
+        count_wrong: CountWrong,
+        request: Dict[str, Any],
+        known_precisions: Any = None,
+    ) -> None:
         self.reference = reference
         self._count_wrong = count_wrong
         self._default = (request["atol"], request["rtol"])
@@ -183,6 +188,11 @@ class TaskCheck:
         sample.outputs = self.reference.call(sample.arguments, sample.seed)
         return sample
 
+    def _bytes_of_samples(self, count: int) -> int:
+        """With the copy of an input for a call, and temporaries of a comparison."""
+        input_bytes, output_bytes = self._facts["input_bytes"], self._facts["output_bytes"]
+        return (count + 1) * input_bytes + (count + 4) * output_bytes
+
     def _first_calls(self) -> Sample:
         """Two calls on one input: sizes, time, and whether they agree."""
         reference = self.reference
@@ -196,8 +206,7 @@ class TaskCheck:
         if reference.device == "cuda":
             reference.device_bytes_peak = torch.cuda.max_memory_allocated() - allocated
             self._facts["device_bytes_peak"] = reference.device_bytes_peak
-        # Two inputs, a copy of one, and outputs of both with temporaries.
-        self.budget.need_bytes(3 * input_bytes + 6 * output_bytes)
+        self.budget.need_bytes(self._bytes_of_samples(2))
         start = time.monotonic()
         again = reference.call(a.arguments, a.seed)
         self.call_ms = (time.monotonic() - start) * 1e3
@@ -233,11 +242,18 @@ class TaskCheck:
         """At least so many others; OutOfBudget if there is no time."""
         while len(others) < count:
             self.budget.need(self.call_ms)
+            self.budget.need_bytes(self._bytes_of_samples(len(others) + 2))
             others.append(self._next_sample())
         return others
 
-    def _try(self, name: str, line: str, a: Sample, others: List[Sample],
-             compare: Callable[[Sample, Tally], None]) -> None:  # fmt: skip
+    def _try(
+        self,
+        name: str,
+        line: str,
+        a: Sample,
+        others: List[Sample],
+        compare: Callable[[Sample, Tally], Any],
+    ) -> None:
         """Notes the share of elements that pass if outputs are made in some way without computing.
 
         As long as an output passes another input is tried: small ones agree by chance.
@@ -254,16 +270,22 @@ class TaskCheck:
         if tally.is_all():
             self._degenerate.append(line)
             return
-        same = {path for path, leaf in a.outputs
-                if all(are_same([(path, leaf)], _only(path, other)) for other in others)}  # fmt: skip
+        same = {
+            path
+            for path, leaf in a.outputs
+            if all(are_same([(path, leaf)], _only(path, other)) for other in others)
+        }
         for path in tally.passing():
             # An output that never changes is right if it is stored.
             if path not in same and not any(said.endswith(f" for {path}") for said in self._degenerate):
                 self._degenerate.append(f"{line} for {path}")
 
     def _check_frozen(self, a: Sample, others: List[Sample]) -> None:
-        self._try("frozen_passes", "an output that was computed once passes", a, others,
-                  lambda other, tally: self.compare(other.outputs, a.outputs, tally))  # fmt: skip
+        def compare(other: Sample, tally: Tally) -> None:
+            self.compare(other.outputs, a.outputs, tally)
+
+        line = "an output that was computed once passes"
+        self._try("frozen_passes", line, a, others, compare)
         if sum(counts[1] for counts in self.compare(a.outputs, a.outputs).outputs.values()) == 0:
             self._degenerate.append("the outputs hold no elements: every program passes")
 
@@ -273,8 +295,11 @@ class TaskCheck:
             ("constant_passes", "one number for all elements passes", _mean_like),
         ):
             made = _change_numbers(a.outputs, change)
-            self._try(name, line, a, others, lambda other, tally, made=made: self.compare(
-                other.outputs, made, tally))  # fmt: skip
+
+            def compare(other: Sample, tally: Tally, made: List[Leaf] = made) -> None:
+                self.compare(other.outputs, made, tally)
+
+            self._try(name, line, a, others, compare)
         self._try("copy_passes", "a returned input passes", a, others, self._compare_copy)
 
     def _compare_copy(self, sample: Sample, tally: Tally) -> None:
@@ -284,22 +309,27 @@ class TaskCheck:
                 if as_tensor(want) is not None:
                     tally.add(path, 1, 1)
                 continue
-            alike = [x for x in inputs if x.shape == want.shape and (want.is_complex() or not x.is_complex())]
-            copies = [x.detach().to(want.device, want.dtype) for x in alike]
-            counts = [self.compare([(path, want)], [(path, snapshot(x))]).outputs[path][0] for x in copies]
-            tally.add(path, min(counts, default=want.numel()), want.numel())
+            counts = [want.numel()]
+            for tensor in inputs:
+                if tensor.shape == want.shape and (want.is_complex() or not tensor.is_complex()):
+                    copy = snapshot(tensor.detach().to(want.device, want.dtype))
+                    counts.append(self.compare([(path, want)], [(path, copy)]).outputs[path][0])
+            tally.add(path, min(counts), want.numel())
 
     def _check_inputs(self, a: Sample, b: Sample) -> None:
         names = tensors_of(a.arguments, "input")
-        if names and all(is_same_tensor(x, y) for (_, x), (_, y) in zip(names, tensors_of(b.arguments, ""))):
+        others = tensors_of(b.arguments, "")
+        if names and all(is_same_tensor(x, y) for (_, x), (_, y) in zip(names, others)):
             self._degenerate.append("get_inputs makes the same inputs under every seed")
             return
         is_frozen = self._facts.get("frozen_passes") == 1.0
         for index, (path, tensor) in enumerate(names):
-            self._step(f"dependence on {path}", self._check_input, index, path, tensor, [a, b], is_frozen)
+            arguments = (index, path, tensor, [a, b], is_frozen)
+            self._step(f"dependence on {path}", self._check_input, *arguments)
 
-    def _check_input(self, index: int, path: str, tensor: torch.Tensor, samples: List[Sample],
-                     is_frozen: bool) -> None:  # fmt: skip
+    def _check_input(
+        self, index: int, path: str, tensor: torch.Tensor, samples: List[Sample], is_frozen: bool
+    ) -> None:
         """The outputs with one tensor of another input, until one of them differs."""
         a, b = samples
         tally = Tally()

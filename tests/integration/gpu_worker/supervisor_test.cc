@@ -219,6 +219,41 @@ TEST_CASE("Supervisor: a would-be best is evaluated again, and the second word s
   CHECK(!result.verdict().has_unconfirmed());
 }
 
+TEST_CASE("Supervisor: a verdict holds the task's report and is as precise as the policy asks") {
+  SupervisorFixture fixture;
+  EvaluationRequest request =
+      SupervisorFixture::Request(Candidate("return torch.relu(self.linear(x)).half().float()"));
+  request.policy.set_precision_slack(4);
+  const v1::Verdict coarse = fixture.Evaluate(request).verdict();
+  INFO(coarse.ShortDebugString());
+  CHECK(coarse.kind() == v1::VERDICT_KIND_VALID);
+  CHECK(coarse.correctness().precision_class() == "fp16");
+  const v1::TaskReport& report = coarse.task_report();
+  CHECK(report.is_deterministic());
+  CHECK(report.degenerate().empty());
+  REQUIRE(report.inputs_size() == 1);
+  CHECK(report.inputs(0).path() == "input[0]");
+  CHECK(report.inputs(0).changed() > 0.5);
+  CHECK(report.precisions_size() == 3);
+  CHECK(report.output_bytes() == 4096);
+
+  request.policy.set_precision("fp32");
+  const v1::Verdict strict = fixture.Evaluate(request).verdict();
+  CHECK(strict.kind() == v1::VERDICT_KIND_INCORRECT);
+  CHECK_THAT(strict.reason(), testing::Contains("out: as coarse as fp16 (off by") &&
+                                  testing::Contains("the policy asks for fp32"));
+  // Once for a bench.
+  CHECK(strict.task_report().reference_ms() == report.reference_ms());
+  request.candidate_source = Candidate(kGood);
+  CHECK(fixture.Evaluate(request).verdict().correctness().precision_class() == "exact");
+
+  request.policy.set_atol(100);
+  const v1::TaskReport wide = fixture.Evaluate(request).verdict().task_report();
+  REQUIRE(wide.degenerate_size() >= 2);
+  CHECK(wide.degenerate(0) == "an output that was computed once passes");
+  CHECK(wide.degenerate(1) == "zeros pass");
+}
+
 TEST_CASE("Supervisor: limits end a candidate, not the worker") {
   SupervisorFixture fixture;
   EvaluationRequest slow = SupervisorFixture::Request(Candidate("time.sleep(3600)"));

@@ -47,6 +47,8 @@ TEST_CASE("TaskChecks: a table, the ways to pass, and a summary", "[cli]") {
   CHECK_FALSE(CanAllJudge(rows));
   rows.pop_back();
   CHECK(CanAllJudge(rows));
+  rows[0].record.mutable_verdict()->mutable_task_report()->add_not_checked("everything: no memory");
+  CHECK_FALSE(CanAllJudge(rows));
 }
 
 TEST_CASE("TaskChecks: a reference that disagrees with itself is the task's fault", "[cli]") {
