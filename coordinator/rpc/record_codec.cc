@@ -22,6 +22,8 @@ pb::LeaseKind Encode(LeaseKind kind) {
       return pb::LEASE_KIND_RUN;
     case LeaseKind::kBuild:
       return pb::LEASE_KIND_BUILD;
+    case LeaseKind::kCanary:
+      break;  // never in the log
   }
   return pb::LEASE_KIND_UNSPECIFIED;
 }
@@ -99,6 +101,7 @@ void Encode(const EvaluationEnded& record, pb::EvaluationEnded* out) {
   out->set_ended_unix_ms(record.ended_unix_ms);
   out->set_gpu_class(record.gpu_class);
   out->set_speedup(record.speedup);
+  out->set_kept_of(record.kept_of.value);
 }
 
 void Encode(const WorkerSeen& record, pb::WorkerSeen* out) {
@@ -141,6 +144,28 @@ void Encode(const BestKept& record, pb::BestKept* out) {
   out->set_evaluation(record.evaluation_id.value);
 }
 
+void Encode(const CertificateGranted& record, pb::CertificateGranted* out) {
+  out->set_worker_id(record.worker_id.value);
+  out->set_certificate(record.certificate);
+  out->set_number(record.number);
+  out->set_certified_unix_ms(record.certified_unix_ms);
+  out->set_begun_unix_ms(record.begun_unix_ms);
+}
+
+void Encode(const VerdictWithdrawn& record, pb::VerdictWithdrawn* out) {
+  out->set_evaluation(record.evaluation_id.value);
+  out->set_reason(record.reason);
+  out->set_at_unix_ms(record.at_unix_ms);
+}
+
+void Encode(const VerdictKept& record, pb::VerdictKept* out) {
+  Encode(record.accepted, out->mutable_accepted());
+  out->set_worker_id(record.worker_id.value);
+  out->set_ended_unix_ms(record.ended_unix_ms);
+  for (const std::string& line : record.earlier_attempts)
+    out->add_earlier_attempts(line);
+}
+
 struct RecordEncoder {
   pb::LogRecord* out;
 
@@ -161,6 +186,13 @@ struct RecordEncoder {
   void operator()(const EvaluationRestored& r) { Encode(r, out->mutable_evaluation_restored()); }
   void operator()(const ClientKeyKept& r) { Encode(r, out->mutable_client_key_kept()); }
   void operator()(const BestKept& r) { Encode(r, out->mutable_best_kept()); }
+  void operator()(const CertificateGranted& r) { Encode(r, out->mutable_certificate_granted()); }
+  void operator()(const CanaryFailed& r) {
+    out->mutable_canary_failed()->set_worker_id(r.worker_id.value);
+    out->mutable_canary_failed()->set_reason(r.reason);
+  }
+  void operator()(const VerdictWithdrawn& r) { Encode(r, out->mutable_verdict_withdrawn()); }
+  void operator()(const VerdictKept& r) { Encode(r, out->mutable_verdict_kept()); }
 };
 
 LeaseRef Decode(const pb::LeaseRef& in) {
@@ -244,7 +276,8 @@ std::optional<Record> Decode(const pb::EvaluationEnded& in) {
                          .kind = *kind,
                          .ended_unix_ms = in.ended_unix_ms(),
                          .gpu_class = in.gpu_class(),
-                         .speedup = in.speedup()};
+                         .speedup = in.speedup(),
+                         .kept_of = {in.kept_of()}};
 }
 
 std::optional<Record> Decode(const pb::WorkerSeen& in) {
@@ -283,6 +316,28 @@ ClientKeyKept Decode(const pb::ClientKeyKept& in) {
           .evaluation_id = {in.evaluation()}};
 }
 
+CertificateGranted Decode(const pb::CertificateGranted& in) {
+  return {.worker_id = {in.worker_id()},
+          .certificate = in.certificate(),
+          .number = in.number(),
+          .certified_unix_ms = in.certified_unix_ms(),
+          .begun_unix_ms = in.begun_unix_ms()};
+}
+
+VerdictKept Decode(const pb::VerdictKept& in) {
+  return {.accepted = Decode(in.accepted()),
+          .worker_id = {in.worker_id()},
+          .ended_unix_ms = in.ended_unix_ms(),
+          .earlier_attempts = {in.earlier_attempts().begin(), in.earlier_attempts().end()}};
+}
+
+BestKept Decode(const pb::BestKept& in) {
+  return {.contest = in.contest(),
+          .gpu_class = in.gpu_class(),
+          .speedup = in.speedup(),
+          .evaluation_id = {in.evaluation()}};
+}
+
 std::optional<Record> Decode(const pb::LogRecord& in) {
   switch (in.record_case()) {
     case pb::LogRecord::kEpochStarted:
@@ -310,10 +365,18 @@ std::optional<Record> Decode(const pb::LogRecord& in) {
     case pb::LogRecord::kClientKeyKept:
       return Decode(in.client_key_kept());
     case pb::LogRecord::kBestKept:
-      return BestKept{.contest = in.best_kept().contest(),
-                      .gpu_class = in.best_kept().gpu_class(),
-                      .speedup = in.best_kept().speedup(),
-                      .evaluation_id = {in.best_kept().evaluation()}};
+      return Decode(in.best_kept());
+    case pb::LogRecord::kCertificateGranted:
+      return Decode(in.certificate_granted());
+    case pb::LogRecord::kCanaryFailed:
+      return CanaryFailed{.worker_id = {in.canary_failed().worker_id()},
+                          .reason = in.canary_failed().reason()};
+    case pb::LogRecord::kVerdictWithdrawn:
+      return VerdictWithdrawn{.evaluation_id = {in.verdict_withdrawn().evaluation()},
+                              .reason = in.verdict_withdrawn().reason(),
+                              .at_unix_ms = in.verdict_withdrawn().at_unix_ms()};
+    case pb::LogRecord::kVerdictKept:
+      return Decode(in.verdict_kept());
     case pb::LogRecord::RECORD_NOT_SET:
       return std::nullopt;
   }

@@ -15,6 +15,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/build/toolchain.h"
 #include "common/service/channel.h"
 #include "common/service/metrics.h"
 #include "coordinator/rpc/admin_service.h"
@@ -23,6 +24,7 @@
 #include "coordinator/rpc/evaluation_service.h"
 #include "coordinator/rpc/task_service.h"
 #include "coordinator/rpc/worker_service.h"
+#include "coordinator/server/canaries.h"
 #include "coordinator/server/listener.h"
 #include "coordinator/server/loop.h"
 #include "coordinator/server/loop_metrics.h"
@@ -61,12 +63,23 @@ void ApplyKeepalive(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
 
+absl::StatusOr<CoreOptions> CompleteCore(const Options& options, const BlobFolder& blobs) {
+  CoreOptions core = options.core;
+  if (options.canary_interval_s == 0)
+    return core;
+  core.canary_interval = std::chrono::seconds(options.canary_interval_s);
+  ASSIGN_OR_RETURN(const std::string share_dir, build::FindShareDir());
+  ASSIGN_OR_RETURN(core.canaries, LoadCanaries(share_dir + "/canaries", blobs));
+  return core;
+}
+
 }  // namespace
 
 // Destroyed from the bottom: gRPC first, since its calls use everything above it.
 struct Server::Parts {
-  Parts(const Options& options, StoreFolder store_folder, std::unique_ptr<Store> opened_store,
-        BlobFolder blob_folder, std::unique_ptr<service::Metrics> started_metrics)
+  Parts(const Options& options, const CoreOptions& core, StoreFolder store_folder,
+        std::unique_ptr<Store> opened_store, BlobFolder blob_folder,
+        std::unique_ptr<service::Metrics> started_metrics)
       : folder(std::move(store_folder)),
         store(std::move(opened_store)),
         blobs(std::move(blob_folder)),
@@ -76,7 +89,7 @@ struct Server::Parts {
         board(options.watchers_max),
         sessions(&mailbox),
         pool(kPoolThreads, kPoolWaitingMax),
-        loop({.version = PIKE_VERSION}, options.core,
+        loop({.version = PIKE_VERSION}, core,
              {.store = store.get(),
               .mailbox = &mailbox,
               .calls = &calls,
@@ -127,7 +140,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options,
                    service::Metrics::Start({.process_name = "pike-coordinator",
                                             .address = options.metrics_address,
                                             .runtime_dir = options.runtime_dir}));
-  auto parts = std::make_unique<Parts>(options, std::move(folder), std::move(store),
+  ASSIGN_OR_RETURN(const CoreOptions core, CompleteCore(options, blobs));
+  auto parts = std::make_unique<Parts>(options, core, std::move(folder), std::move(store),
                                        std::move(blobs), std::move(metrics));
   RETURN_IF_ERROR(parts->loop.Recover());
   RETURN_IF_ERROR(parts->Serve(options));
