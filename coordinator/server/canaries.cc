@@ -1,6 +1,9 @@
 #include "coordinator/server/canaries.h"
 
 #include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -14,6 +17,8 @@
 
 namespace pike::coordinator {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr size_t kSourceBytesMax = 64 << 10;
 constexpr char kPrincipal[] = "pike";
@@ -63,6 +68,16 @@ absl::StatusOr<std::string> Keep(const std::string& path, const BlobFolder& blob
 }
 
 }  // namespace
+
+std::string CanaryFolder() {
+  const char* share_dir = std::getenv("PIKE_SHARE_DIR");  // NOLINT(concurrency-mt-unsafe)
+  if (share_dir != nullptr && *share_dir != '\0')
+    return absl::StrCat(share_dir, "/canaries");
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path installed = program.parent_path().parent_path() / "share/pike/canaries";
+  return !error && fs::exists(installed, error) ? installed.string() : PIKE_SOURCE_CANARY_DIR;
+}
 
 absl::StatusOr<std::vector<CanarySpec>> LoadCanaries(const std::string& folder,
                                                      const BlobFolder& blobs) {

@@ -15,7 +15,6 @@
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "common/build/toolchain.h"
 #include "common/service/channel.h"
 #include "common/service/metrics.h"
 #include "coordinator/rpc/admin_service.h"
@@ -68,8 +67,7 @@ absl::StatusOr<CoreOptions> CompleteCore(const Options& options, const BlobFolde
   if (options.canary_interval_s == 0)
     return core;
   core.canary_interval = std::chrono::seconds(options.canary_interval_s);
-  ASSIGN_OR_RETURN(const std::string share_dir, build::FindShareDir());
-  ASSIGN_OR_RETURN(core.canaries, LoadCanaries(share_dir + "/canaries", blobs));
+  ASSIGN_OR_RETURN(core.canaries, LoadCanaries(CanaryFolder(), blobs));
   return core;
 }
 
