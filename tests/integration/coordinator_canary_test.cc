@@ -105,6 +105,12 @@ TEST_CASE("Coordinator: a verdict that is withdrawn is active until the next one
     CHECK(RecordOf(&fixture, "gpu-1").canary_failure() ==
           "canary 'slow': incorrect instead of valid");
     compiler.SendCompiled(again);
+    REQUIRE(fixture.client()
+                .Watch(id,
+                       [](const v1::EvaluationRecord& record) {
+                         return record.stage() != v1::STAGE_QUEUED_RUN;
+                       })
+                .ok());
   }
   fixture.Stop();
   fixture.Start();
