@@ -152,6 +152,12 @@ void AddUpCommand(CLI::App* app, const GlobalOptions* globals, Action* action) {
       ->capture_default_str();
   command->add_flag("--require-sandbox", options->is_sandbox_required,
                     "Refuse to start where a layer of the sandbox is missing");
+  command
+      ->add_option("--canaries", options->canaries,
+                   "on: the GPU worker is tried with programs of known verdict before its first "
+                   "work and every few hours; off: never")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
   command->footer(kUpFooter);
   command->callback([=] { *action = [=] { return Run(*options, *globals); }; });
 }

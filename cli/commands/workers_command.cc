@@ -27,6 +27,20 @@ std::string SandboxText(const v1::WorkerRecord& worker) {
   return absl::StrCat("without ", EscapeLine(absl::StrJoin(worker.sandbox_missing(), ", ")));
 }
 
+// Since when the worker is known to judge well; empty for a compile worker, which judges nothing.
+std::string CanariesText(const v1::WorkerRecord& worker, int64_t now_ms) {
+  if (!worker.canary_failure().empty())
+    return "FAILED";
+  if (worker.kind() != v1::WORKER_KIND_GPU)
+    return "";
+  if (worker.certificate().empty())
+    return "none yet";
+  return absl::StrCat("passed ",
+                      FormatDuration(std::chrono::milliseconds(
+                          std::max<int64_t>(0, now_ms - worker.certified_unix_ms()))),
+                      " ago");
+}
+
 ExitCode PrintJsonLines(const v1::ListWorkersResponse& workers) {
   for (const v1::WorkerRecord& worker : workers.workers()) {
     const absl::Status status = PrintJsonLine(worker);
@@ -55,6 +69,7 @@ ExitCode Run(bool is_json, const GlobalOptions& globals) {
                {"torch"},
                {"nvcc"},
                {"sandbox"},
+               {"canaries"},
                {"last seen", Table::Align::kRight},
                {"id"}});
   const int64_t now_ms = ToUnixMs(WallNow());
@@ -65,10 +80,16 @@ ExitCode Run(bool is_json, const GlobalOptions& globals) {
                   absl::StrCat(worker.leases(), "/", worker.slots()), DevicesText(worker),
                   EscapeLine(worker.toolchain().torch_version()),
                   EscapeLine(worker.toolchain().nvcc_version()), SandboxText(worker),
-                  FormatDuration(silence), EscapeLine(worker.worker_id())});
+                  CanariesText(worker, now_ms), FormatDuration(silence),
+                  EscapeLine(worker.worker_id())});
   }
   Console console;
   console.PrintResult(workers->workers().empty() ? "no workers\n" : table.Render());
+  for (const v1::WorkerRecord& worker : workers->workers()) {
+    if (!worker.canary_failure().empty())
+      console.PrintResult(absl::StrCat("\n", EscapeLine(worker.worker_id()), " gets no more work: ",
+                                       EscapeLine(worker.canary_failure()), "\n"));
+  }
   console.PrintResult(absl::StrCat("\n", status->queued_compile(), " waiting to compile, ",
                                    status->queued_run(), " waiting to run, ", status->leases(),
                                    " leases, ", status->active_evaluations(), " active, ",

@@ -83,6 +83,7 @@ absl::StatusOr<UpSettings> ResolveUpOptions(const UpOptions& options,
   settings.gpu_slots = options.gpu_slots;
   settings.cache_dir = Absolute(options.cache_dir);
   settings.is_sandbox_required = options.is_sandbox_required;
+  settings.has_canaries = options.canaries != "off";
   std::vector<std::string> problems;
   const auto check = [&problems](const absl::Status& status) {
     if (!status.ok())
@@ -171,6 +172,8 @@ std::vector<ChildPlan> PlanChildren(const UpSettings& settings) {
       "pike-coordinator",
       {settings.coordinator, "--listen", settings.target, "--store", settings.state_dir,
        "--runtime-dir", settings.runtime_dir, "--metrics-address", settings.metrics_addresses[0]}};
+  if (!settings.has_canaries)
+    coordinator.argv.insert(coordinator.argv.end(), {"--canary-interval-s", "0"});
   // So that work waits for the GPU worker, which takes a while to start, and is not refused.
   for (const std::string& gpu_class : settings.gpu_classes)
     coordinator.argv.insert(coordinator.argv.end(), {"--gpu-class", gpu_class});

@@ -23,6 +23,7 @@ struct UpOptions {
   bool is_until_idle = false;
   int idle_grace_s = 60;
   bool is_sandbox_required = false;
+  std::string canaries = "on";  // or "off"
 };
 
 // Everything `pike up` needs, found and checked.
@@ -38,6 +39,7 @@ struct UpSettings {
   int gpu_slots = 0;
   std::string cache_dir;
   bool is_sandbox_required = false;
+  bool has_canaries = true;
   std::string devices;                   // for the GPU worker's --devices
   std::vector<std::string> gpu_classes;  // that will have a worker
   std::string compile_cores;             // for the compile worker's --cores; empty: any

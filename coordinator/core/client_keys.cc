@@ -29,6 +29,17 @@ void ClientKeys::MarkEnded(const Principal& principal, const std::string& client
   }
 }
 
+bool ClientKeys::MarkLive(const ClientKeyKept& kept) {
+  if (kept.client_key.empty())
+    return true;
+  const Key key(kept.principal, kept.client_key);
+  const auto [it, is_forgotten] = by_key_.emplace(key, kept);
+  if (!is_forgotten && it->second.evaluation_id != kept.evaluation_id)
+    return false;
+  std::erase(ended_, key);
+  return true;
+}
+
 std::vector<ClientKeyKept> ClientKeys::Ended() const {
   std::vector<ClientKeyKept> kept;
   for (const Key& key : ended_)

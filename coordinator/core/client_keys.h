@@ -24,6 +24,8 @@ class ClientKeys {
   // Empty keys are ignored.
   void Add(const ClientKeyKept& kept);
   void MarkEnded(const Principal& principal, const std::string& client_key);
+  // The evaluation that the key named has not ended after all. False: the key names another one.
+  bool MarkLive(const ClientKeyKept& kept);
 
   // The keys of ended evaluations, oldest end first.
   std::vector<ClientKeyKept> Ended() const;

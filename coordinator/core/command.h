@@ -122,7 +122,8 @@ struct WorkerVerdict {
   VerdictKind kind = VerdictKind::kInfraError;
   std::string payload;  // of VerdictReached
   WorkerId worker_id;
-  double speedup = 0;  // as measured; 0 if it was not
+  double speedup = 0;       // as measured; 0 if it was not
+  std::string certificate;  // of the worker; empty if it has none
 };
 struct CoreVerdict {
   VerdictKind kind = VerdictKind::kInfraError;  // kInfraError or kCancelled
@@ -156,9 +157,17 @@ struct CountRetry {
   RetryReason reason = RetryReason::kWorkerLost;
 };
 
-using Command =
-    std::variant<AppendRecord, AnswerSubmit, AnswerCancel, AnswerDrain, AnswerPublish, SendWelcome,
-                 SendRefused, SendLease, SendCancelLease, SendDrain, SendResultAck, SendBuildReply,
-                 CloseSession, NotifyStage, EndEvaluation, ObserveQueueWait, CountRetry>;
+// A round of canaries ended.
+struct ReportCanaries {
+  WorkerId worker_id;
+  CanaryOutcome outcome = CanaryOutcome::kPassed;
+  std::string text;        // the certificate, or the reason why the worker gets no more leases
+  uint32_t withdrawn = 0;  // verdicts
+};
+
+using Command = std::variant<AppendRecord, AnswerSubmit, AnswerCancel, AnswerDrain, AnswerPublish,
+                             SendWelcome, SendRefused, SendLease, SendCancelLease, SendDrain,
+                             SendResultAck, SendBuildReply, CloseSession, NotifyStage,
+                             EndEvaluation, ObserveQueueWait, CountRetry, ReportCanaries>;
 
 }  // namespace pike::coordinator

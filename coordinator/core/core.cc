@@ -11,6 +11,7 @@
 
 #include "common/base/check.h"
 #include "coordinator/core/build_flow.h"
+#include "coordinator/core/canary_flow.h"
 #include "coordinator/core/evaluation_flow.h"
 #include "coordinator/core/scheduler.h"
 #include "coordinator/core/state.h"
@@ -23,7 +24,8 @@ struct Core::Parts {
       : state(options),
         build_flow(&state),
         evaluation_flow(&state, &build_flow),
-        worker_flow(&state, &evaluation_flow, &build_flow),
+        canary_flow(&state, &evaluation_flow),
+        worker_flow(&state, &evaluation_flow, &build_flow, &canary_flow),
         scheduler(&state, &evaluation_flow) {}
 
   void Take(const CoordinatorStarted& event);
@@ -45,6 +47,7 @@ struct Core::Parts {
   State state;
   BuildFlow build_flow;
   EvaluationFlow evaluation_flow;
+  CanaryFlow canary_flow;
   WorkerFlow worker_flow;
   Scheduler scheduler;
 };
@@ -104,6 +107,8 @@ void Core::Parts::Take(const TimePassed& event) {
   }
   for (const WorkerId& id : state.workers.deadlines().TakeDue(state.now))
     worker_flow.ExpireWorker(id);
+  for (const WorkerId& id : state.workers.canaries_due().TakeDue(state.now))
+    canary_flow.TakeDue(id);
 }
 
 EvaluationView Core::Parts::View(const Evaluation& evaluation) const {
@@ -137,6 +142,7 @@ std::vector<Command> Core::Handle(const Event& event, MonoTime now) {
   PIKE_CHECK(!state.is_started || now >= state.now);
   state.now = now;
   std::visit([this](const auto& e) { parts_->Take(e); }, event);
+  parts_->canary_flow.Dispatch();
   parts_->scheduler.Dispatch();
   return std::exchange(state.commands, {});
 }
@@ -147,7 +153,8 @@ std::optional<MonoTime> Core::NextDeadline() const {
   for (const std::optional<MonoTime> candidate :
        {state.leases.deadlines().Next(), state.evaluations.queue_deadlines().Next(),
         state.evaluations.NextRelease(), state.builds.deadlines().Next(),
-        state.builds.NextRelease(), state.workers.deadlines().Next()}) {
+        state.builds.NextRelease(), state.workers.deadlines().Next(),
+        state.workers.canaries_due().Next()}) {
     if (candidate.has_value() && (!next.has_value() || *candidate < *next))
       next = candidate;
   }
@@ -159,6 +166,7 @@ std::vector<Record> Core::Snapshot() const {
   std::vector<Record> records;
   records.push_back(EpochStarted{state.epoch, state.evaluations_accepted});
   state.workers.AppendSnapshot(&records);
+  state.verdicts.AppendSnapshot(&records);
   state.evaluations.AppendSnapshot(&records);
   state.bests.AppendSnapshot(&records);
   return records;
@@ -190,6 +198,9 @@ std::vector<WorkerView> Core::Workers() const {
     view.last_seen_unix_ms =
         state.WallNow() -
         std::chrono::duration_cast<Milliseconds>(state.now - worker.heard).count();
+    view.certificate = worker.certificate;
+    view.certified_unix_ms = worker.certified_unix_ms;
+    view.canary_failure = worker.canary_failure;
     views.push_back(std::move(view));
   }
   return views;
@@ -210,6 +221,7 @@ LoadView Core::Load() const {
   load.leases_compile = count(LeaseKind::kCompile);
   load.leases_run = count(LeaseKind::kRun);
   load.leases_build = count(LeaseKind::kBuild);
+  load.leases_canary = count(LeaseKind::kCanary);
   load.builds_waiting = static_cast<uint32_t>(state.builds.waiting_count());
   load.active_evaluations = static_cast<uint32_t>(state.evaluations.all().size());
   load.ended_evaluations = state.evaluations_accepted - load.active_evaluations;

@@ -33,6 +33,9 @@ struct WorkerView {
   WorkerState state = WorkerState::kLost;
   uint32_t leases = 0;
   int64_t last_seen_unix_ms = 0;
+  std::string certificate;  // the last one; empty: none
+  int64_t certified_unix_ms = 0;
+  std::string canary_failure;  // empty: none
 };
 
 // How much there is to do.
@@ -42,6 +45,7 @@ struct LoadView {
   uint32_t leases_compile = 0;
   uint32_t leases_run = 0;
   uint32_t leases_build = 0;
+  uint32_t leases_canary = 0;
   uint32_t builds_waiting = 0;
   uint32_t active_evaluations = 0;
   uint64_t ended_evaluations = 0;  // of all times

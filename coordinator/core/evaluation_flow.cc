@@ -92,7 +92,8 @@ void EvaluationFlow::TakeOutcome(const Lease& lease, const LeaseResultReceived& 
   if (verdict != nullptr && IsFinal(lease.kind, verdict->kind)) {
     builds_.DropRun(lease.ref.lease_id);
     return End(lease.evaluation_id,
-               WorkerVerdict{verdict->kind, verdict->payload, lease.worker_id, verdict->speedup},
+               WorkerVerdict{verdict->kind, verdict->payload, lease.worker_id, verdict->speedup,
+                             state_.workers.Find(lease.worker_id)->certificate},
                event.times_payload);
   }
   if (lease.kind == LeaseKind::kCompile && std::holds_alternative<CompileFinished>(event.outcome))
@@ -137,6 +138,15 @@ void EvaluationFlow::FailAttempt(const Lease& lease, const Failure& failure) {
   if (delay.count() > 0)
     state_.evaluations.HoldBack(id, state_.now + delay);
   state_.Emit(CountRetry{failure.reason});
+  Notify(id);
+}
+
+void EvaluationFlow::Withdraw(EvaluationId id, const std::string& reason) {
+  const WorkerId worker_id = state_.verdicts.Find(id)->worker_id;
+  state_.Commit(VerdictWithdrawn{
+      id, state_.CutReason(absl::StrCat("verdict of ", worker_id.value, " withdrawn: ", reason)),
+      state_.WallNow()});
+  state_.evaluations.StartQueueClock(id, state_.now);
   Notify(id);
 }
 
@@ -206,6 +216,9 @@ void EvaluationFlow::End(EvaluationId id, std::variant<WorkerVerdict, CoreVerdic
     record.gpu_class = state_.workers.Find(decided->worker_id)->facts.gpu_class;
     record.speedup = decided->speedup;
   }
+  const bool is_run = evaluation->lease.has_value() && evaluation->lease->kind == LeaseKind::kRun;
+  if (decided != nullptr && is_run && !state_.options.canaries.empty())
+    record.kept_of = decided->worker_id;
   state_.Commit(record);
   state_.Emit(std::move(end));
 }

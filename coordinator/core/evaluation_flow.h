@@ -30,6 +30,8 @@ class EvaluationFlow {
   void TakeOutcome(const Lease& lease, const LeaseResultReceived& event);
   // A compile or run lease came to nothing, and is finished or revoked already.
   void FailAttempt(const Lease& lease, const Failure& failure);
+  // An ended evaluation whose verdict is not to be trusted is queued again.
+  void Withdraw(EvaluationId id, const std::string& reason);
   // Its queue deadline has come. It ends if for so long no connected worker could have taken it,
   // and goes on waiting otherwise: a busy worker is no reason to give up.
   void TakeQueueDeadline(EvaluationId id);

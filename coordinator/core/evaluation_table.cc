@@ -86,6 +86,18 @@ void EvaluationTable::Apply(const ClientKeyKept& record) {
   client_keys_.MarkEnded(record.principal, record.client_key);
 }
 
+void EvaluationTable::Reopen(const VerdictKept& kept, const VerdictWithdrawn& record) {
+  EvaluationAccepted accepted = kept.accepted;
+  const bool has_key = client_keys_.MarkLive(
+      {accepted.principal, accepted.client_key, accepted.request_digest, accepted.evaluation_id});
+  if (!has_key)
+    accepted.client_key.clear();  // it was forgotten and means another evaluation now
+  Evaluation& evaluation = Add(accepted);
+  evaluation.earlier_attempts = kept.earlier_attempts;
+  evaluation.earlier_attempts.push_back(record.reason);
+  Enqueue(&evaluation, Stage::kQueuedCompile, record.at_unix_ms);
+}
+
 const Evaluation* EvaluationTable::Find(EvaluationId id) const {
   const auto it = evaluations_.find(id);
   return it == evaluations_.end() ? nullptr : &it->second;

@@ -55,6 +55,9 @@ class EvaluationTable {
   void Apply(const EvaluationRestored& record);
   void Apply(const ClientKeyKept& record);
 
+  // An ended one waits for its compile stage again, as if it were new.
+  void Reopen(const VerdictKept& kept, const VerdictWithdrawn& record);
+
   // Null if it has ended or never was. Valid until the next Apply.
   const Evaluation* Find(EvaluationId id) const;
   const std::map<EvaluationId, Evaluation>& all() const { return evaluations_; }

@@ -52,7 +52,7 @@ class LeaseTable {
 
   std::map<LeaseId, Lease> leases_;
   std::map<WorkerId, std::set<LeaseId>> by_worker_;
-  std::vector<size_t> count_ = std::vector<size_t>(3, 0);  // by LeaseKind
+  std::vector<size_t> count_ = std::vector<size_t>(4, 0);  // by LeaseKind
   DeadlineIndex<LeaseId> deadlines_;
 };
 

@@ -46,6 +46,7 @@ std::vector<std::string> Problems(const CoreOptions& options) {
   problem.CheckRange("--principal-max", options.evaluations_per_principal_max, 1, 1'000'000);
   problem.CheckRange("client_keys_max", options.client_keys_max, 1, 1'000'000);
   problem.CheckRange("bests_max", options.bests_max, 1, 1'000'000);
+  problem.CheckRange("verdicts_kept_max", options.verdicts_kept_max, 1, 1'000'000);
   problem.CheckRange("workers_max", options.workers_max, 1, 100'000);
   problem.CheckRange("slots_max", options.slots_max, 1, 1'024);
   problem.CheckRange("builds_per_worker_max", options.builds_per_worker_max, 1, 1'024);
@@ -54,6 +55,8 @@ std::vector<std::string> Problems(const CoreOptions& options) {
   problem.CheckRange("--heartbeat-ms", options.heartbeat_interval.count(), 10, 60'000);
   problem.CheckRange("--deadline-margin-ms", options.deadline_margin.count(), 0, 600'000);
   problem.CheckRange("--lease-slack-ms", options.lease_slack.count(), 0, 3'600'000);
+  problem.CheckRange("canary_interval_ms", options.canary_interval.count(), 1'000,
+                     Milliseconds(std::chrono::hours(24 * 30)).count());
   problem.CheckRange("retry_delay_ms", options.retry_delay.count(), 0, 60'000);
   problem.CheckRange("retry_delay_max_ms", options.retry_delay_max.count(),
                      options.retry_delay.count(), 600'000);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct CoreLimits {
   // Contests and classes whose best verdict is known, the one improved the longest ago forgotten
   // first. Range 1 to 1000000.
   uint32_t bests_max = 10'000;
+  // Verdicts of GPU workers that a misjudged canary may still withdraw, oldest end forgotten first.
+  // Range 1 to 1000000.
+  uint32_t verdicts_kept_max = 10'000;
   // Workers known at once, lost ones included; more are refused. Range 1 to 100000.
   uint32_t workers_max = 4'096;
   // Slots of one worker; a Hello with more is refused. Range 1 to 1024.
@@ -54,7 +58,22 @@ struct CoreLimits {
   Milliseconds lease_slack{600'000};
 };
 
+// A program whose verdict is known.
+struct CanarySpec {
+  std::string name;
+  std::string payload;  // as of EvaluationSubmitted
+  PolicyTimes times;
+  VerdictKind expected = VerdictKind::kValid;
+  // Where the speedup of a valid one must lie; 0: it is not looked at.
+  double speedup_min = 0;
+  double speedup_max = 0;
+};
+
 struct CoreOptions : CoreLimits {
+  // A round of them, in order; none: workers are not tried. See CanaryFlow.
+  std::vector<CanarySpec> canaries;
+  // From one round of a worker to its next. Range 1 s to 30 days.
+  Milliseconds canary_interval{std::chrono::hours(6)};
   // Classes that will have workers though none is connected yet; work for them queues.
   std::vector<std::string> gpu_classes;
 };

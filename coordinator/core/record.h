@@ -73,6 +73,8 @@ struct EvaluationEnded {
   // Of a valid verdict: the class of the device and what it measured; empty and 0 otherwise.
   std::string gpu_class;
   double speedup = 0;
+  // Of a verdict that a canary may withdraw: the GPU worker that said it; empty otherwise.
+  WorkerId kept_of;
   friend bool operator==(const EvaluationEnded&, const EvaluationEnded&) = default;
 };
 
@@ -92,6 +94,31 @@ struct WorkerDrained {
   WorkerId worker_id;
   std::string reason;
   friend bool operator==(const WorkerDrained&, const WorkerDrained&) = default;
+};
+
+// The worker judged a round of canaries as expected.
+struct CertificateGranted {
+  WorkerId worker_id;
+  std::string certificate;  // "worker/number/certified_unix_ms"
+  uint32_t number = 0;      // of the worker's rounds, from 1
+  int64_t certified_unix_ms = 0;
+  int64_t begun_unix_ms = 0;  // verdicts before this are no longer in doubt
+  friend bool operator==(const CertificateGranted&, const CertificateGranted&) = default;
+};
+
+// The worker misjudged a canary, or could not judge it: it gets no more leases.
+struct CanaryFailed {
+  WorkerId worker_id;
+  std::string reason;  // one line
+  friend bool operator==(const CanaryFailed&, const CanaryFailed&) = default;
+};
+
+// An ended evaluation waits for its compile stage again: its verdict is not to be trusted.
+struct VerdictWithdrawn {
+  EvaluationId evaluation_id;
+  std::string reason;  // one line, kept for the evidence
+  int64_t at_unix_ms = 0;
+  friend bool operator==(const VerdictWithdrawn&, const VerdictWithdrawn&) = default;
 };
 
 // In snapshots only: an evaluation that has not ended, out of its lease. If it holds one, its
@@ -127,8 +154,18 @@ struct BestKept {
   friend bool operator==(const BestKept&, const BestKept&) = default;
 };
 
+// In snapshots only: an ended evaluation whose verdict may be withdrawn, oldest end first.
+struct VerdictKept {
+  EvaluationAccepted accepted;
+  WorkerId worker_id;
+  int64_t ended_unix_ms = 0;
+  std::vector<std::string> earlier_attempts;
+  friend bool operator==(const VerdictKept&, const VerdictKept&) = default;
+};
+
 using Record = std::variant<EpochStarted, EvaluationAccepted, LeaseGranted, AttemptFailed,
                             CompileStageDone, EvaluationEnded, WorkerSeen, WorkerForgotten,
-                            WorkerDrained, EvaluationRestored, ClientKeyKept, BestKept>;
+                            WorkerDrained, EvaluationRestored, ClientKeyKept, BestKept,
+                            CertificateGranted, CanaryFailed, VerdictWithdrawn, VerdictKept>;
 
 }  // namespace pike::coordinator

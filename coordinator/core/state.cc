@@ -20,20 +20,48 @@ void State::Apply(const Record& record) {
           epoch = r.epoch;
           evaluations_accepted = r.evaluations_accepted;
         } else if constexpr (std::is_same_v<R, WorkerSeen> || std::is_same_v<R, WorkerForgotten> ||
-                             std::is_same_v<R, WorkerDrained>) {
+                             std::is_same_v<R, WorkerDrained> ||
+                             std::is_same_v<R, CertificateGranted> ||
+                             std::is_same_v<R, CanaryFailed>) {
           workers.Apply(r);
+          if constexpr (std::is_same_v<R, WorkerForgotten>)
+            verdicts.Forget(r.worker_id);
+          if constexpr (std::is_same_v<R, CertificateGranted>)
+            verdicts.Vouch(r.worker_id, r.begun_unix_ms);
         } else if constexpr (std::is_same_v<R, BestKept>) {
           bests.Apply(r);
+        } else if constexpr (std::is_same_v<R, VerdictKept>) {
+          verdicts.Apply(r);
+        } else if constexpr (std::is_same_v<R, EvaluationEnded>) {
+          ApplyEnd(r);
+        } else if constexpr (std::is_same_v<R, VerdictWithdrawn>) {
+          ApplyWithdrawal(r);
         } else {
           if constexpr (std::is_same_v<R, EvaluationAccepted>)
             evaluations_accepted = std::max(evaluations_accepted, r.evaluation_id.value);
-          if constexpr (std::is_same_v<R, EvaluationEnded>)
-            bests.Apply(BestKept{evaluations.Find(r.evaluation_id)->accepted.contest, r.gpu_class,
-                                 r.speedup, r.evaluation_id});
           evaluations.Apply(r);
         }
       },
       record);
+}
+
+void State::ApplyEnd(const EvaluationEnded& record) {
+  const Evaluation* evaluation = evaluations.Find(record.evaluation_id);
+  PIKE_CHECK(evaluation != nullptr);
+  bests.Apply(BestKept{evaluation->accepted.contest, record.gpu_class, record.speedup,
+                       record.evaluation_id});
+  if (!record.kept_of.value.empty())
+    verdicts.Apply(VerdictKept{evaluation->accepted, record.kept_of, record.ended_unix_ms,
+                               evaluation->earlier_attempts});
+  evaluations.Apply(record);
+}
+
+void State::ApplyWithdrawal(const VerdictWithdrawn& record) {
+  const VerdictKept* kept = verdicts.Find(record.evaluation_id);
+  PIKE_CHECK(kept != nullptr);
+  bests.Withdraw(kept->accepted.contest, record.evaluation_id);
+  evaluations.Reopen(*kept, record);
+  verdicts.Remove(record.evaluation_id);
 }
 
 void State::Commit(const Record& record) {

@@ -15,6 +15,7 @@
 #include "coordinator/core/lease_table.h"
 #include "coordinator/core/limits.h"
 #include "coordinator/core/record.h"
+#include "coordinator/core/verdict_table.h"
 #include "coordinator/core/worker_table.h"
 
 namespace pike::coordinator {
@@ -23,7 +24,11 @@ namespace pike::coordinator {
 // Durable state changes by Apply() only: Commit() in life, and the replay at the start.
 struct State {
   explicit State(const CoreOptions& core_options)
-      : options(core_options), evaluations(options), workers(options), bests(options.bests_max) {}
+      : options(core_options),
+        evaluations(options),
+        workers(options),
+        bests(options.bests_max),
+        verdicts(options.verdicts_kept_max) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
@@ -44,12 +49,17 @@ struct State {
   // Ends a live lease that the worker may still work on: it is told to stop.
   void RevokeLease(LeaseId id);
 
+  // Parts of Apply that concern several tables.
+  void ApplyEnd(const EvaluationEnded& record);
+  void ApplyWithdrawal(const VerdictWithdrawn& record);
+
   const CoreOptions options;
   EvaluationTable evaluations;
   WorkerTable workers;
   LeaseTable leases;
   BuildTable builds;
   BestTable bests;
+  VerdictTable verdicts;
   uint32_t epoch = 0;
   uint64_t evaluations_accepted = 0;
   uint64_t leases_given = 0;

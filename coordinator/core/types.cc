@@ -145,6 +145,8 @@ absl::string_view Name(LeaseKind kind) {
       return "run";
     case LeaseKind::kBuild:
       return "build";
+    case LeaseKind::kCanary:
+      return "canary";
   }
   PIKE_CHECK(false);
 }
@@ -161,6 +163,20 @@ absl::string_view Name(RetryReason reason) {
       return "infra_failure";
     case RetryReason::kMalformedResult:
       return "malformed_result";
+    case RetryReason::kWorkerCondemned:
+      return "worker_condemned";
+  }
+  PIKE_CHECK(false);
+}
+
+absl::string_view Name(CanaryOutcome outcome) {
+  switch (outcome) {
+    case CanaryOutcome::kPassed:
+      return "passed";
+    case CanaryOutcome::kMisjudged:
+      return "misjudged";
+    case CanaryOutcome::kUndecided:
+      return "undecided";
   }
   PIKE_CHECK(false);
 }

@@ -80,7 +80,7 @@ enum class WorkerKind { kCompile, kGpu };
 enum class WorkerState { kReady, kDraining, kLost };
 
 // What a lease is for.
-enum class LeaseKind { kCompile, kRun, kBuild };
+enum class LeaseKind { kCompile, kRun, kBuild, kCanary };
 
 // Why an attempt ended without a result; the label of pike_coordinator_retries_total.
 enum class RetryReason {
@@ -89,6 +89,14 @@ enum class RetryReason {
   kDeadlinePassed,   // the worker lives, but the hard deadline passed
   kInfraFailure,     // the worker said so
   kMalformedResult,  // an outcome that does not fit the lease
+  kWorkerCondemned,  // the worker misjudged a canary
+};
+
+// How a round of canaries ended; the label of pike_coordinator_canary_rounds_total.
+enum class CanaryOutcome {
+  kPassed,
+  kMisjudged,
+  kUndecided,  // no verdict, time and again
 };
 
 // Lower-case names as in the API: "queued_compile", "valid", "infrastructure", "gpu",
@@ -100,6 +108,7 @@ absl::string_view Name(WorkerKind kind);
 absl::string_view Name(WorkerState state);
 absl::string_view Name(LeaseKind kind);
 absl::string_view Name(RetryReason reason);
+absl::string_view Name(CanaryOutcome outcome);
 
 // What an evaluation asks of the GPU worker that runs it. Empty fields match everything.
 struct Demand {

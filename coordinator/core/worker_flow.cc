@@ -37,7 +37,8 @@ void WorkerFlow::Connect(const WorkerConnected& event) {
   worker = state_.workers.Find(event.worker.worker_id);
   state_.workers.Connect(event.worker.worker_id, event.session, state_.now);
   Reclaim(worker, event);
-  if (worker->drain_reason.has_value())
+  canaries_.Connect(event.worker.worker_id);
+  if (worker->drain_reason.has_value() && worker->canary_failure.empty())
     state_.Emit(SendDrain{event.session, *worker->drain_reason});
 }
 
@@ -97,6 +98,8 @@ void WorkerFlow::TakeResult(const LeaseResultReceived& event) {
   state_.FinishLease(lease.ref.lease_id);
   if (lease.kind == LeaseKind::kBuild)
     builds_.TakeOutcome(lease, event);
+  else if (lease.kind == LeaseKind::kCanary)
+    canaries_.TakeOutcome(lease, event);
   else
     evaluations_.TakeOutcome(lease, event);
 }
@@ -252,6 +255,8 @@ void WorkerFlow::SettleStopping(WorkerEntry* worker, const std::vector<LeaseRef>
 void WorkerFlow::FailLease(const Lease& lease, const Failure& failure) {
   if (lease.kind == LeaseKind::kBuild)
     builds_.FailAttempt(lease, failure.reason, failure.text);
+  else if (lease.kind == LeaseKind::kCanary)
+    canaries_.FailAttempt(lease, failure.text);
   else
     evaluations_.FailAttempt(lease, failure);
 }

@@ -7,6 +7,7 @@
 #include <absl/strings/string_view.h>
 
 #include "coordinator/core/build_flow.h"
+#include "coordinator/core/canary_flow.h"
 #include "coordinator/core/evaluation_flow.h"
 #include "coordinator/core/event.h"
 #include "coordinator/core/state.h"
@@ -17,8 +18,8 @@ namespace pike::coordinator {
 // present one change nothing.
 class WorkerFlow {
  public:
-  WorkerFlow(State* state, EvaluationFlow* evaluations, BuildFlow* builds)
-      : state_(*state), evaluations_(*evaluations), builds_(*builds) {}
+  WorkerFlow(State* state, EvaluationFlow* evaluations, BuildFlow* builds, CanaryFlow* canaries)
+      : state_(*state), evaluations_(*evaluations), builds_(*builds), canaries_(*canaries) {}
 
   void Connect(const WorkerConnected& event);
   void Disconnect(const WorkerDisconnected& event);
@@ -53,6 +54,7 @@ class WorkerFlow {
   State& state_;
   EvaluationFlow& evaluations_;
   BuildFlow& builds_;
+  CanaryFlow& canaries_;
 };
 
 }  // namespace pike::coordinator

@@ -21,6 +21,7 @@ void WorkerTable::Apply(const WorkerForgotten& record) {
   const auto it = workers_.find(record.worker_id);
   PIKE_CHECK(it != workers_.end() && !it->second.is_connected());
   deadlines_.Clear(record.worker_id);
+  canaries_due_.Clear(record.worker_id);
   workers_.erase(it);
 }
 
@@ -28,6 +29,22 @@ void WorkerTable::Apply(const WorkerDrained& record) {
   WorkerEntry* worker = Find(record.worker_id);
   PIKE_CHECK(worker != nullptr);
   worker->drain_reason = record.reason;
+}
+
+void WorkerTable::Apply(const CertificateGranted& record) {
+  WorkerEntry* worker = Find(record.worker_id);
+  PIKE_CHECK(worker != nullptr);
+  worker->certificate = record.certificate;
+  worker->rounds = record.number;
+  worker->certified_unix_ms = record.certified_unix_ms;
+}
+
+void WorkerTable::Apply(const CanaryFailed& record) {
+  WorkerEntry* worker = Find(record.worker_id);
+  PIKE_CHECK(worker != nullptr);
+  worker->canary_failure = record.reason;
+  if (!worker->drain_reason.has_value())
+    worker->drain_reason = record.reason;
 }
 
 WorkerEntry* WorkerTable::Find(const WorkerId& id) {
@@ -92,6 +109,11 @@ void WorkerTable::AppendSnapshot(std::vector<Record>* records) const {
     records->push_back(WorkerSeen{worker.facts});
     if (worker.drain_reason.has_value())
       records->push_back(WorkerDrained{id, *worker.drain_reason});
+    if (!worker.certificate.empty())
+      records->push_back(CertificateGranted{id, worker.certificate, worker.rounds,
+                                            worker.certified_unix_ms, /*begun_unix_ms=*/0});
+    if (!worker.canary_failure.empty())
+      records->push_back(CanaryFailed{id, worker.canary_failure});
   }
 }
 

@@ -22,11 +22,24 @@ struct StoppingLease {
   MonoTime since;
 };
 
+// Canaries are given one after the other.
+struct CanaryRound {
+  size_t next = 0;               // the one that is tried or will be
+  uint32_t attempts = 0;         // leases given for it
+  uint32_t doubts = 0;           // judgements of the round that noise can explain
+  std::optional<LeaseId> lease;  // held now
+  int64_t started_unix_ms = 0;
+};
+
 // One worker of the last ten minutes.
 struct WorkerEntry {
   // Durable.
   WorkerFacts facts;
   std::optional<std::string> drain_reason;  // set: gets no more leases
+  std::string certificate;                  // the last one; empty: none
+  uint32_t rounds = 0;                      // certificates so far
+  int64_t certified_unix_ms = 0;
+  std::string canary_failure;  // set: it is drained for that
   // Of this process only.
   std::optional<SessionId> session;  // set: connected
   MonoTime heard;
@@ -34,10 +47,14 @@ struct WorkerEntry {
   uint32_t leases = 0;    // live ones
   std::map<LeaseRef, StoppingLease> stopping;
   std::deque<LeaseRef> finished;  // results taken lately, bounded
+  std::optional<CanaryRound> round;
+  bool awaits_certificate = false;  // canaries come before work
 
   bool is_connected() const { return session.has_value(); }
   bool is_taking_work() const { return is_connected() && !drain_reason.has_value(); }
-  uint32_t free_slots() const {
+  // For work; canaries take any idle one.
+  uint32_t free_slots() const { return awaits_certificate ? 0 : idle_slots(); }
+  uint32_t idle_slots() const {
     const size_t used = leases + stopping.size();
     return is_taking_work() && used < facts.slots ? facts.slots - static_cast<uint32_t>(used) : 0;
   }
@@ -51,6 +68,8 @@ class WorkerTable {
   void Apply(const WorkerSeen& record);
   void Apply(const WorkerForgotten& record);
   void Apply(const WorkerDrained& record);
+  void Apply(const CertificateGranted& record);
+  void Apply(const CanaryFailed& record);
 
   // Null if not known.
   WorkerEntry* Find(const WorkerId& id);
@@ -77,6 +96,10 @@ class WorkerTable {
   DeadlineIndex<WorkerId>& deadlines() { return deadlines_; }
   const DeadlineIndex<WorkerId>& deadlines() const { return deadlines_; }
 
+  // When a worker's next round of canaries, or the next try in one, is due.
+  DeadlineIndex<WorkerId>& canaries_due() { return canaries_due_; }
+  const DeadlineIndex<WorkerId>& canaries_due() const { return canaries_due_; }
+
   void AppendSnapshot(std::vector<Record>* records) const;
 
  private:
@@ -86,6 +109,7 @@ class WorkerTable {
   std::map<WorkerId, WorkerEntry> workers_;
   std::map<SessionId, WorkerId> sessions_;
   DeadlineIndex<WorkerId> deadlines_;
+  DeadlineIndex<WorkerId> canaries_due_;
 };
 
 }  // namespace pike::coordinator

@@ -255,6 +255,9 @@ v1::WorkerRecord ToProto(const WorkerView& view) {
   *record.mutable_capabilities() = hello.capabilities();
   *record.mutable_sandbox_missing() = hello.sandbox_missing();
   record.set_last_seen_unix_ms(view.last_seen_unix_ms);
+  record.set_certificate(view.certificate);
+  record.set_certified_unix_ms(view.certified_unix_ms);
+  record.set_canary_failure(EscapeLine(view.canary_failure));
   return record;
 }
 

@@ -24,6 +24,7 @@ Message Parse(const std::string& payload) {
 v1::Verdict ToProto(const WorkerVerdict& decided) {
   auto verdict = Parse<v1::Verdict>(decided.payload);
   verdict.mutable_evidence()->set_worker_id(decided.worker_id.value);
+  verdict.mutable_evidence()->set_certificate(decided.certificate);
   return verdict;
 }
 

@@ -151,6 +151,9 @@ absl::Status EvaluationService::ListInto(const v1::ListEvaluationsRequest& reque
   if (!request.active_only()) {
     ASSIGN_OR_RETURN(const std::vector<EvaluationRow> rows, context_.store->ListEvaluations(query));
     for (const EvaluationRow& row : rows) {
+      // One that is live again keeps its old row until it ends.
+      if (records.contains({row.submitted_unix_ms, row.evaluation_id}))
+        continue;
       if (!records[{row.submitted_unix_ms, row.evaluation_id}].ParseFromString(row.record))
         return absl::DataLossError(absl::StrCat(row.evaluation_id, " is damaged in the store"));
     }

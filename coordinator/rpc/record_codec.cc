@@ -1,10 +1,7 @@
 #include "coordinator/rpc/record_codec.h"
 
-#include <optional>
-#include <utility>
 #include <variant>
 
-#include "common/base/status_macros.h"
 #include "coordinator/rpc/convert.h"
 #include "pike/store/v1/log.pb.h"
 
@@ -22,6 +19,8 @@ pb::LeaseKind Encode(LeaseKind kind) {
       return pb::LEASE_KIND_RUN;
     case LeaseKind::kBuild:
       return pb::LEASE_KIND_BUILD;
+    case LeaseKind::kCanary:
+      break;  // never in the log
   }
   return pb::LEASE_KIND_UNSPECIFIED;
 }
@@ -99,6 +98,7 @@ void Encode(const EvaluationEnded& record, pb::EvaluationEnded* out) {
   out->set_ended_unix_ms(record.ended_unix_ms);
   out->set_gpu_class(record.gpu_class);
   out->set_speedup(record.speedup);
+  out->set_kept_of(record.kept_of.value);
 }
 
 void Encode(const WorkerSeen& record, pb::WorkerSeen* out) {
@@ -141,6 +141,28 @@ void Encode(const BestKept& record, pb::BestKept* out) {
   out->set_evaluation(record.evaluation_id.value);
 }
 
+void Encode(const CertificateGranted& record, pb::CertificateGranted* out) {
+  out->set_worker_id(record.worker_id.value);
+  out->set_certificate(record.certificate);
+  out->set_number(record.number);
+  out->set_certified_unix_ms(record.certified_unix_ms);
+  out->set_begun_unix_ms(record.begun_unix_ms);
+}
+
+void Encode(const VerdictWithdrawn& record, pb::VerdictWithdrawn* out) {
+  out->set_evaluation(record.evaluation_id.value);
+  out->set_reason(record.reason);
+  out->set_at_unix_ms(record.at_unix_ms);
+}
+
+void Encode(const VerdictKept& record, pb::VerdictKept* out) {
+  Encode(record.accepted, out->mutable_accepted());
+  out->set_worker_id(record.worker_id.value);
+  out->set_ended_unix_ms(record.ended_unix_ms);
+  for (const std::string& line : record.earlier_attempts)
+    out->add_earlier_attempts(line);
+}
+
 struct RecordEncoder {
   pb::LogRecord* out;
 
@@ -161,164 +183,14 @@ struct RecordEncoder {
   void operator()(const EvaluationRestored& r) { Encode(r, out->mutable_evaluation_restored()); }
   void operator()(const ClientKeyKept& r) { Encode(r, out->mutable_client_key_kept()); }
   void operator()(const BestKept& r) { Encode(r, out->mutable_best_kept()); }
+  void operator()(const CertificateGranted& r) { Encode(r, out->mutable_certificate_granted()); }
+  void operator()(const CanaryFailed& r) {
+    out->mutable_canary_failed()->set_worker_id(r.worker_id.value);
+    out->mutable_canary_failed()->set_reason(r.reason);
+  }
+  void operator()(const VerdictWithdrawn& r) { Encode(r, out->mutable_verdict_withdrawn()); }
+  void operator()(const VerdictKept& r) { Encode(r, out->mutable_verdict_kept()); }
 };
-
-LeaseRef Decode(const pb::LeaseRef& in) {
-  return {.lease_id = {.epoch = in.epoch(), .number = in.number()}, .attempt = in.attempt()};
-}
-
-BuildTarget Decode(const pb::BuildTarget& in) {
-  return {.runtime_digest = in.runtime_digest(), .arch = in.arch()};
-}
-
-PolicyTimes Decode(const pb::PolicyTimes& in) {
-  return {.queue_timeout = Milliseconds(in.queue_timeout_ms()),
-          .compile_timeout = Milliseconds(in.compile_timeout_ms()),
-          .build_timeout = Milliseconds(in.build_timeout_ms()),
-          .load_timeout = Milliseconds(in.load_timeout_ms()),
-          .first_call_timeout = Milliseconds(in.first_call_timeout_ms()),
-          .call_timeout = Milliseconds(in.call_timeout_ms()),
-          .timed_max = Milliseconds(in.timed_max_ms()),
-          .correctness_trials = in.correctness_trials(),
-          .warmup_calls = in.warmup_calls()};
-}
-
-EvaluationAccepted Decode(const pb::EvaluationAccepted& in) {
-  return {.evaluation_id = {in.evaluation()},
-          .principal = {in.principal()},
-          .client_key = in.client_key(),
-          .request_digest = in.request_digest(),
-          .demand = {.gpu_class = in.demand().gpu_class(),
-                     .toolchain_digest = in.demand().toolchain_digest()},
-          .times = Decode(in.times()),
-          .payload = in.payload(),
-          .submitted_unix_ms = in.submitted_unix_ms(),
-          .contest = in.contest()};
-}
-
-std::optional<Record> Decode(const pb::LeaseGranted& in) {
-  LeaseKind kind = LeaseKind::kCompile;
-  switch (in.kind()) {
-    case pb::LEASE_KIND_COMPILE:
-      kind = LeaseKind::kCompile;
-      break;
-    case pb::LEASE_KIND_RUN:
-      kind = LeaseKind::kRun;
-      break;
-    case pb::LEASE_KIND_BUILD:
-      kind = LeaseKind::kBuild;
-      break;
-    default:
-      return std::nullopt;
-  }
-  return LeaseGranted{.lease = Decode(in.lease()),
-                      .evaluation_id = {in.evaluation()},
-                      .kind = kind,
-                      .worker_id = {in.worker_id()},
-                      .target = Decode(in.target()),
-                      .granted_unix_ms = in.granted_unix_ms(),
-                      .queued = Milliseconds(in.queued_ms())};
-}
-
-AttemptFailed Decode(const pb::AttemptFailed& in) {
-  return {.lease = Decode(in.lease()),
-          .evaluation_id = {in.evaluation()},
-          .reason = in.reason(),
-          .at_unix_ms = in.at_unix_ms()};
-}
-
-CompileStageDone Decode(const pb::CompileStageDone& in) {
-  return {.lease = Decode(in.lease()),
-          .evaluation_id = {in.evaluation()},
-          .target = Decode(in.target()),
-          .builds_payload = in.builds_payload(),
-          .times_payload = in.times_payload(),
-          .at_unix_ms = in.at_unix_ms()};
-}
-
-std::optional<Record> Decode(const pb::EvaluationEnded& in) {
-  const auto kind = FromProto(static_cast<v1::VerdictKind>(in.verdict_kind()));
-  if (!kind.has_value())
-    return std::nullopt;
-  return EvaluationEnded{.evaluation_id = {in.evaluation()},
-                         .kind = *kind,
-                         .ended_unix_ms = in.ended_unix_ms(),
-                         .gpu_class = in.gpu_class(),
-                         .speedup = in.speedup()};
-}
-
-std::optional<Record> Decode(const pb::WorkerSeen& in) {
-  const auto kind = FromProto(static_cast<v1::WorkerKind>(in.kind()));
-  if (!kind.has_value())
-    return std::nullopt;
-  return WorkerSeen{.worker = {.worker_id = {in.worker_id()},
-                               .kind = *kind,
-                               .slots = in.slots(),
-                               .toolchain_digest = in.toolchain_digest(),
-                               .runtime_digest = in.runtime_digest(),
-                               .gpu_class = in.gpu_class(),
-                               .arch = in.arch(),
-                               .can_build = in.can_build(),
-                               .hello_payload = in.hello_payload()}};
-}
-
-EvaluationRestored Decode(const pb::EvaluationRestored& in) {
-  EvaluationRestored record{
-      .accepted = Decode(in.accepted()),
-      .stage = in.is_past_compile() ? Stage::kQueuedRun : Stage::kQueuedCompile,
-      .attempts = in.attempts(),
-      .earlier_attempts = {in.earlier_attempts().begin(), in.earlier_attempts().end()},
-      .queued_unix_ms = in.queued_unix_ms(),
-      .queued_compile = Milliseconds(in.queued_compile_ms()),
-      .queued_run = Milliseconds(in.queued_run_ms())};
-  if (in.has_compiled())
-    record.compiled = Decode(in.compiled());
-  return record;
-}
-
-ClientKeyKept Decode(const pb::ClientKeyKept& in) {
-  return {.principal = {in.principal()},
-          .client_key = in.client_key(),
-          .request_digest = in.request_digest(),
-          .evaluation_id = {in.evaluation()}};
-}
-
-std::optional<Record> Decode(const pb::LogRecord& in) {
-  switch (in.record_case()) {
-    case pb::LogRecord::kEpochStarted:
-      return EpochStarted{.epoch = in.epoch_started().epoch(),
-                          .evaluations_accepted = in.epoch_started().evaluations_accepted()};
-    case pb::LogRecord::kEvaluationAccepted:
-      return Decode(in.evaluation_accepted());
-    case pb::LogRecord::kLeaseGranted:
-      return Decode(in.lease_granted());
-    case pb::LogRecord::kAttemptFailed:
-      return Decode(in.attempt_failed());
-    case pb::LogRecord::kCompileStageDone:
-      return Decode(in.compile_stage_done());
-    case pb::LogRecord::kEvaluationEnded:
-      return Decode(in.evaluation_ended());
-    case pb::LogRecord::kWorkerSeen:
-      return Decode(in.worker_seen());
-    case pb::LogRecord::kWorkerForgotten:
-      return WorkerForgotten{.worker_id = {in.worker_forgotten().worker_id()}};
-    case pb::LogRecord::kWorkerDrained:
-      return WorkerDrained{.worker_id = {in.worker_drained().worker_id()},
-                           .reason = in.worker_drained().reason()};
-    case pb::LogRecord::kEvaluationRestored:
-      return Decode(in.evaluation_restored());
-    case pb::LogRecord::kClientKeyKept:
-      return Decode(in.client_key_kept());
-    case pb::LogRecord::kBestKept:
-      return BestKept{.contest = in.best_kept().contest(),
-                      .gpu_class = in.best_kept().gpu_class(),
-                      .speedup = in.best_kept().speedup(),
-                      .evaluation_id = {in.best_kept().evaluation()}};
-    case pb::LogRecord::RECORD_NOT_SET:
-      return std::nullopt;
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -326,16 +198,6 @@ std::string EncodeRecord(const Record& record) {
   pb::LogRecord out;
   std::visit(RecordEncoder{&out}, record);
   return out.SerializeAsString();
-}
-
-absl::StatusOr<Record> DecodeRecord(absl::string_view bytes) {
-  pb::LogRecord in;
-  if (in.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    std::optional<Record> record = Decode(in);
-    if (record.has_value())
-      return *std::move(record);
-  }
-  return absl::DataLossError("the log holds a record that this pike does not understand");
 }
 
 }  // namespace pike::coordinator

@@ -95,6 +95,7 @@ class Loop {
   void CarryOut(const SendRefused& command);
   void CarryOut(const ObserveQueueWait& command);
   void CarryOut(const CountRetry& command);
+  void CarryOut(const ReportCanaries& command);
   // Carried out with their batch.
   void CarryOut(const AppendRecord& /*command*/) {}
   void CarryOut(const AnswerPublish& /*command*/) {}

@@ -9,7 +9,9 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/base/text.h"
 #include "coordinator/rpc/convert.h"
 #include "coordinator/rpc/evaluation_record.h"
 #include "coordinator/server/loop.h"
@@ -124,6 +126,15 @@ void Loop::CarryOut(const ObserveQueueWait& command) {
 
 void Loop::CarryOut(const CountRetry& command) {
   parts_.metrics->CountRetry(command.reason);
+}
+
+void Loop::CarryOut(const ReportCanaries& command) {
+  parts_.metrics->CountCanaries(command.outcome, command.withdrawn);
+  const std::string& worker = command.worker_id.value;
+  if (command.outcome == CanaryOutcome::kPassed)
+    return LogInfo(absl::StrCat("worker ", worker, " passed its canaries: ", command.text));
+  LogError(absl::StrCat("worker ", worker, " gets no more work: ", EscapeLine(command.text), "; ",
+                        command.withdrawn, " verdicts of it are queued again"));
 }
 
 absl::StatusOr<v1::EvaluationRecord> Loop::Find(EvaluationId id) {

@@ -50,7 +50,8 @@ LoopMetrics::LoopMetrics(prometheus::Registry* registry) {
                      .Name("pike_coordinator_leases")
                      .Help("Live leases.")
                      .Register(*registry);
-  for (const LeaseKind kind : {LeaseKind::kCompile, LeaseKind::kRun, LeaseKind::kBuild})
+  for (const LeaseKind kind :
+       {LeaseKind::kCompile, LeaseKind::kRun, LeaseKind::kBuild, LeaseKind::kCanary})
     leases_[kind] = &leases.Add({{"kind", Text(Name(kind))}});
   auto& verdicts = prometheus::BuildCounter()
                        .Name("pike_coordinator_verdicts_total")
@@ -67,8 +68,20 @@ LoopMetrics::LoopMetrics(prometheus::Registry* registry) {
                       .Register(*registry);
   for (const RetryReason reason :
        {RetryReason::kWorkerLost, RetryReason::kLeaseNotHeld, RetryReason::kDeadlinePassed,
-        RetryReason::kInfraFailure, RetryReason::kMalformedResult})
+        RetryReason::kInfraFailure, RetryReason::kMalformedResult, RetryReason::kWorkerCondemned})
     retries_[reason] = &retries.Add({{"reason", Text(Name(reason))}});
+  auto& rounds = prometheus::BuildCounter()
+                     .Name("pike_coordinator_canary_rounds_total")
+                     .Help("Rounds of canaries that ended.")
+                     .Register(*registry);
+  for (const CanaryOutcome outcome :
+       {CanaryOutcome::kPassed, CanaryOutcome::kMisjudged, CanaryOutcome::kUndecided})
+    canary_rounds_[outcome] = &rounds.Add({{"outcome", Text(Name(outcome))}});
+  withdrawn_ = &prometheus::BuildCounter()
+                    .Name("pike_coordinator_verdicts_withdrawn_total")
+                    .Help("Verdicts of workers that misjudged a canary, queued again.")
+                    .Register(*registry)
+                    .Add({});
   auto& workers = prometheus::BuildGauge()
                       .Name("pike_coordinator_workers")
                       .Help("Workers of the last ten minutes.")
@@ -107,6 +120,11 @@ void LoopMetrics::CountRetry(RetryReason reason) {
   retries_.at(reason)->Increment();
 }
 
+void LoopMetrics::CountCanaries(CanaryOutcome outcome, uint32_t withdrawn) {
+  canary_rounds_.at(outcome)->Increment();
+  withdrawn_->Increment(withdrawn);
+}
+
 void LoopMetrics::CountEnded(const v1::EvaluationRecord& record) {
   const std::optional<VerdictKind> kind = FromProto(record.verdict().kind());
   if (kind.has_value())
@@ -128,6 +146,7 @@ void LoopMetrics::SetLoad(const LoadView& load) {
   leases_.at(LeaseKind::kCompile)->Set(load.leases_compile);
   leases_.at(LeaseKind::kRun)->Set(load.leases_run);
   leases_.at(LeaseKind::kBuild)->Set(load.leases_build);
+  leases_.at(LeaseKind::kCanary)->Set(load.leases_canary);
 }
 
 void LoopMetrics::SetWorkers(const std::vector<WorkerView>& workers) {

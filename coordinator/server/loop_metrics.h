@@ -24,6 +24,7 @@ class LoopMetrics {
 
   void ObserveQueueWait(Stage stage, Milliseconds wait);
   void CountRetry(RetryReason reason);
+  void CountCanaries(CanaryOutcome outcome, uint32_t withdrawn);
   // Verdict and stage seconds of an evaluation that ended.
   void CountEnded(const v1::EvaluationRecord& record);
   void SetLoad(const LoadView& load);
@@ -37,6 +38,8 @@ class LoopMetrics {
   std::map<LeaseKind, prometheus::Gauge*> leases_;
   std::map<VerdictKind, prometheus::Counter*> verdicts_;
   std::map<RetryReason, prometheus::Counter*> retries_;
+  std::map<CanaryOutcome, prometheus::Counter*> canary_rounds_;
+  prometheus::Counter* withdrawn_;
   std::map<std::pair<WorkerKind, WorkerState>, prometheus::Gauge*> workers_;
   std::map<Stage, prometheus::Histogram*> stage_seconds_;
   prometheus::Histogram* commit_seconds_;

@@ -101,6 +101,10 @@ void AddBounds(CLI::App* app, Options* options) {
       ->capture_default_str();
   app->add_option("--watchers-max", options->watchers_max, "Watch calls at once")
       ->capture_default_str();
+  app->add_option("--canary-interval-s", options->canary_interval_s,
+                  "GPU workers are tried with programs of known verdict when they join and this "
+                  "often; 0: never")
+      ->capture_default_str();
   app->add_option("--blob-bytes-max", options->blob_bytes_max, "largest blob")
       ->capture_default_str();
 }
@@ -131,6 +135,9 @@ std::vector<std::string> Problems(const Options& options) {
   }
   CheckRange<uint32_t>("--mailbox-max", options.mailbox_max, 16, 1'000'000, &problems);
   CheckRange<uint32_t>("--watchers-max", options.watchers_max, 1, 1'000'000, &problems);
+  if (options.canary_interval_s != 0)
+    CheckRange<uint32_t>("--canary-interval-s", options.canary_interval_s, 60, 30 * 86'400,
+                         &problems);
   CheckRange<uint64_t>("--blob-bytes-max", options.blob_bytes_max, uint64_t{1} << 20,
                        uint64_t{16} << 30, &problems);
   return problems;

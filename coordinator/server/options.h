@@ -18,6 +18,8 @@ struct Options {
   uint32_t mailbox_max = 8'192;         // events that wait for the loop. Range 16 to 1000000
   uint32_t watchers_max = 10'000;       // Watch calls at once. Range 1 to 1000000
   uint64_t blob_bytes_max = 512 << 20;  // largest blob. Range 1 MiB to 16 GiB
+  // Rounds of canaries of a GPU worker, 0: none. Range 60 s to 30 days. Fills in `core`'s canaries.
+  uint32_t canary_interval_s = 6 * 3'600;
   CoreOptions core;
 };
 

@@ -23,6 +23,7 @@
 #include "coordinator/rpc/evaluation_service.h"
 #include "coordinator/rpc/task_service.h"
 #include "coordinator/rpc/worker_service.h"
+#include "coordinator/server/canaries.h"
 #include "coordinator/server/listener.h"
 #include "coordinator/server/loop.h"
 #include "coordinator/server/loop_metrics.h"
@@ -61,12 +62,22 @@ void ApplyKeepalive(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
 
+absl::StatusOr<CoreOptions> CompleteCore(const Options& options, const BlobFolder& blobs) {
+  CoreOptions core = options.core;
+  if (options.canary_interval_s == 0)
+    return core;
+  core.canary_interval = std::chrono::seconds(options.canary_interval_s);
+  ASSIGN_OR_RETURN(core.canaries, LoadCanaries(CanaryFolder(), blobs));
+  return core;
+}
+
 }  // namespace
 
 // Destroyed from the bottom: gRPC first, since its calls use everything above it.
 struct Server::Parts {
-  Parts(const Options& options, StoreFolder store_folder, std::unique_ptr<Store> opened_store,
-        BlobFolder blob_folder, std::unique_ptr<service::Metrics> started_metrics)
+  Parts(const Options& options, const CoreOptions& core, StoreFolder store_folder,
+        std::unique_ptr<Store> opened_store, BlobFolder blob_folder,
+        std::unique_ptr<service::Metrics> started_metrics)
       : folder(std::move(store_folder)),
         store(std::move(opened_store)),
         blobs(std::move(blob_folder)),
@@ -76,7 +87,7 @@ struct Server::Parts {
         board(options.watchers_max),
         sessions(&mailbox),
         pool(kPoolThreads, kPoolWaitingMax),
-        loop({.version = PIKE_VERSION}, options.core,
+        loop({.version = PIKE_VERSION}, core,
              {.store = store.get(),
               .mailbox = &mailbox,
               .calls = &calls,
@@ -127,7 +138,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options,
                    service::Metrics::Start({.process_name = "pike-coordinator",
                                             .address = options.metrics_address,
                                             .runtime_dir = options.runtime_dir}));
-  auto parts = std::make_unique<Parts>(options, std::move(folder), std::move(store),
+  ASSIGN_OR_RETURN(const CoreOptions core, CompleteCore(options, blobs));
+  auto parts = std::make_unique<Parts>(options, core, std::move(folder), std::move(store),
                                        std::move(blobs), std::move(metrics));
   RETURN_IF_ERROR(parts->loop.Recover());
   RETURN_IF_ERROR(parts->Serve(options));

@@ -30,4 +30,12 @@ inline bool CanBeDeviceFault(const Observation& seen) {
   return false;
 }
 
+// Whether what was seen shows that the device works: the reference computed what the judge did on
+// it. A candidate that fails earlier or otherwise says nothing about the device. Pure.
+inline bool ShowsHealthyDevice(const Observation& seen) {
+  return seen.event == Event::kDone ||
+         (seen.event == Event::kMismatch && !seen.is_reference_mismatch &&
+          seen.side == Side::kCandidate);
+}
+
 }  // namespace pike::gpu

@@ -30,7 +30,7 @@ class DeviceHealth {
     next_length_ = std::min(next_length_ * 2, kQuarantineMax);
     return length;
   }
-  // An evaluation came to its end there.
+  // An evaluation showed that the device works.
   void OnSuccess() {
     faults_ = 0;
     next_length_ = kQuarantineMin;

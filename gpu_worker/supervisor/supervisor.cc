@@ -6,6 +6,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "gpu_worker/core/device_fault.h"
 #include "gpu_worker/core/verdict.h"
 #include "gpu_worker/supervisor/confirmation.h"
 #include "gpu_worker/supervisor/judge_result.h"
@@ -125,7 +126,7 @@ void Supervisor::Learn(const Observation& seen, const Decision& decision) {
     MutexLock lock(&mutex_);
     if (seen.event == Event::kDeviceFault)
       quarantine = health_.OnFault(MonoNow(), seen.is_process_stuck);
-    else if (decision.kind != VerdictKind::kInfra && decision.kind != VerdictKind::kCancelled)
+    else if (ShowsHealthyDevice(seen))
       health_.OnSuccess();
   }
   if (quarantine.count() == 0)

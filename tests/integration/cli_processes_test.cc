@@ -48,6 +48,8 @@ class Up {
     std::vector<std::string> argv = {
         BinPath("pike"), "--runtime-dir", runtime_dir(), "up", "--store", folder_.path() + "/state",
         "--metrics-base-port", metrics_base_port_, "--gpus", "none",
+        // Half a minute of each test; one of them turns them on again.
+        "--canaries", "off",
         // One for all tests: judge and runner are compiled once.
         "--cache-dir",
         (fs::path(BinPath("pike")).parent_path().parent_path() / "test-cache").string()};
@@ -78,6 +80,8 @@ const std::map<std::string, std::set<std::string>> kMetrics = {
       "histogram pike_coordinator_queue_wait_seconds{stage}", "gauge pike_coordinator_leases{kind}",
       "counter pike_coordinator_verdicts_total{verdict}",
       "counter pike_coordinator_retries_total{reason}",
+      "counter pike_coordinator_canary_rounds_total{outcome}",
+      "counter pike_coordinator_verdicts_withdrawn_total{}",
       "gauge pike_coordinator_workers{kind,state}",
       "histogram pike_coordinator_stage_seconds{stage}",
       "histogram pike_coordinator_commit_seconds{}",

@@ -22,13 +22,10 @@ class Process {
  public:
   Process(const std::string& folder, const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {
-        std::string(std::getenv("PIKE_BIN_DIR")) + "/pike-coordinator",
-        "--runtime-dir",
-        folder,
-        "--store",
-        folder + "/state",
-        "--metrics-address",
-        "off"};
+        std::string(std::getenv("PIKE_BIN_DIR")) + "/pike-coordinator", "--runtime-dir", folder,
+        "--store", folder + "/state", "--metrics-address", "off",
+        // Its scripted workers wait for their evaluations.
+        "--canary-interval-s", "0"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     std::vector<char*> argv;
     for (std::string& argument : arguments)

@@ -70,6 +70,8 @@ std::unique_ptr<Checker> NewAttributionChecker();  // no verdict of another cand
 std::unique_ptr<Checker> NewLeaseChecker();        // never two live leases for one piece of work
 std::unique_ptr<Checker> NewAttemptsChecker(const CoreOptions& limits);  // bounded, and not at once
 std::unique_ptr<Checker> NewBoundsChecker(const CoreOptions& limits);
+// No run before a certificate or after a misjudged canary, whose worker's verdicts are withdrawn.
+std::unique_ptr<Checker> NewCanaryChecker(const CoreOptions& limits);
 std::unique_ptr<Checker> NewCancelChecker();  // cancelled ends as cancelled, and yields nothing
 // Nothing acknowledged is lost. `keys_are_kept`: no client key is forgotten in this run.
 std::unique_ptr<Checker> NewDurabilityChecker(bool keys_are_kept);

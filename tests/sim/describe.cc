@@ -113,6 +113,18 @@ struct DescribeRecord {
   std::string operator()(const BestKept& r) const {
     return absl::StrCat("BestKept ", ToText(r.evaluation_id), " ", r.speedup);
   }
+  std::string operator()(const CertificateGranted& r) const {
+    return absl::StrCat("CertificateGranted ", r.certificate);
+  }
+  std::string operator()(const CanaryFailed& r) const {
+    return absl::StrCat("CanaryFailed ", r.worker_id.value, " ", r.reason);
+  }
+  std::string operator()(const VerdictWithdrawn& r) const {
+    return absl::StrCat("VerdictWithdrawn ", ToText(r.evaluation_id), " ", r.reason);
+  }
+  std::string operator()(const VerdictKept& r) const {
+    return absl::StrCat("VerdictKept ", ToText(r.accepted.evaluation_id));
+  }
 };
 
 struct DescribeCommand {
@@ -174,6 +186,10 @@ struct DescribeCommand {
   }
   std::string operator()(const CountRetry& c) const {
     return absl::StrCat("CountRetry ", Name(c.reason));
+  }
+  std::string operator()(const ReportCanaries& c) const {
+    return absl::StrCat("ReportCanaries ", c.worker_id.value, " ", Name(c.outcome), " ",
+                        c.withdrawn);
   }
 };
 

@@ -129,6 +129,7 @@ TEST_CASE("Planted bug: an attempt over the limit is found", "[sim]") {
   const auto failing = [](uint64_t seed) {
     SimOptions options = Calm(seed);
     options.faults.task_fails = 900;
+    options.faults_end = Milliseconds(20'000);  // past the wait before the third attempt
     return options;
   };
   CHECK(Report(failing, PlantA<AllowsOneMoreAttempt>(), "attempts") == "attempts");

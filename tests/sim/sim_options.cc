@@ -67,6 +67,18 @@ FaultMix DrawFaults(Random* random) {
 
 }  // namespace
 
+std::vector<CanarySpec> SimCanaries() {
+  PolicyTimes times;
+  times.build_timeout = times.load_timeout = Milliseconds(500);
+  times.first_call_timeout = Milliseconds(1'000);
+  times.call_timeout = times.timed_max = Milliseconds(50);
+  return {{.name = "incorrect",
+           .payload = "incorrect",
+           .times = times,
+           .expected = VerdictKind::kIncorrect},
+          {.name = "valid", .payload = "valid", .times = times, .speedup_max = kLiedSpeedup / 2}};
+}
+
 SimOptions DrawOptions(uint64_t seed) {
   Random random(seed ^ 0x5bd1e995ULL);
   SimOptions options;
@@ -89,6 +101,11 @@ SimOptions DrawOptions(uint64_t seed) {
   options.faults_end = random.Span(5'000, 20'000);
   options.core.retry_delay = random.Chance(300) ? Milliseconds(0) : random.Span(1, 2'000);
   options.core.retry_delay_max = options.core.retry_delay * random.Between(1, 20);
+  if (random.Chance(500)) {
+    options.core.canaries = SimCanaries();
+    options.core.canary_interval = random.Span(1'000, 10'000);
+    options.faults.liars = Rate(&random, 100, 700);
+  }
   return options;
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "coordinator/core/limits.h"
 
@@ -18,6 +19,7 @@ struct FaultMix {
   uint32_t half_open = 0;     // the coordinator is not told that a connection broke
   uint32_t task_hangs = 0;
   uint32_t task_fails = 0;
+  uint32_t liars = 0;  // of GPU workers, which call everything valid from some time on
   std::chrono::milliseconds latency_max{5};
   std::chrono::milliseconds commit_max{2};
   std::chrono::milliseconds coordinator_crash_period{0};
@@ -45,11 +47,18 @@ struct SimOptions {
   uint32_t key_reused = 0;   // permille of keyed requests that reuse the key of another
   uint32_t cancelled = 0;    // permille
   uint32_t late_builds = 0;  // permille of runs
-  std::chrono::milliseconds arrival_max{1'000};  // submissions come within
-  std::chrono::milliseconds work_max{300};       // longest task that does not hang
+  std::chrono::milliseconds arrival_max{1'000};      // submissions come within
+  std::chrono::milliseconds work_max{300};           // longest task that does not hang
+  std::chrono::milliseconds lies_after_max{10'000};  // a liar begins within
   std::chrono::milliseconds faults_end{20'000};
   std::chrono::milliseconds liveness_limit{1'200'000};  // after faults_end everything must end
 };
+
+// What a lying worker measures; nobody else does.
+constexpr double kLiedSpeedup = 8;
+
+// A round of two, whose payloads are the names of the verdicts.
+std::vector<CanarySpec> SimCanaries();
 
 SimOptions DrawOptions(uint64_t seed);
 

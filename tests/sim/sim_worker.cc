@@ -31,6 +31,10 @@ void SimWorker::Start() {
   options.result_repeat = std::chrono::milliseconds(500);
   options.seed = world_.random().Next();
   session_.emplace(options);
+  lies_from_.reset();
+  if (facts_.kind == WorkerKind::kGpu && world_.random().Chance(world_.faults().liars))
+    lies_from_ =
+        world_.loop().now() + world_.random().Span(0, world_.options().lies_after_max.count());
   Perform(session_->Start(world_.loop().now()));
 }
 
@@ -186,7 +190,8 @@ void SimWorker::FinishBuild(Task* task) {
 
 void SimWorker::Prepare(Task* task) {
   const LeaseKey key{task->lease.lease_id(), task->lease.attempt()};
-  if (!world_.random().Chance(world_.options().late_builds))
+  const bool is_canary = task->lease.evaluation_id().empty();
+  if (is_canary || !world_.random().Chance(world_.options().late_builds))
     return Continue(key, &SimWorker::Verify);
   v1::BuildRequest request;
   request.set_request_id(++build_requests_);
@@ -230,12 +235,22 @@ void SimWorker::FinishRun(Task* task) {
   if (world_.random().Chance(world_.faults().task_fails))
     return Fail(task);
   v1::LeaseResult result;
+  const bool lies = lies_from_.has_value() && world_.loop().now() >= *lies_from_;
+  v1::Verdict* verdict = result.mutable_verdict();
+  verdict->set_kind(lies ? v1::VERDICT_KIND_VALID : KindFor(task->lease));
+  verdict->mutable_measurement()->set_speedup(lies ? kLiedSpeedup : 1);
+  verdict->set_reason("verdict of " + task->lease.run().candidate_sha256());
+  Finish(task, std::move(result));
+}
+
+v1::VerdictKind SimWorker::KindFor(const v1::Lease& lease) {
+  if (lease.evaluation_id().empty())
+    return lease.run().candidate_sha256() == "valid" ? v1::VERDICT_KIND_VALID
+                                                     : v1::VERDICT_KIND_INCORRECT;
   // Now and then a kind that only the coordinator may decide.
   const auto kind = world_.random().Between(v1::VERDICT_KIND_VALID, v1::VERDICT_KIND_SUSPECT);
-  result.mutable_verdict()->set_kind(
-      world_.random().Chance(10) ? v1::VERDICT_KIND_CANCELLED : static_cast<v1::VerdictKind>(kind));
-  result.mutable_verdict()->set_reason("verdict of " + task->lease.run().candidate_sha256());
-  Finish(task, std::move(result));
+  return world_.random().Chance(10) ? v1::VERDICT_KIND_CANCELLED
+                                    : static_cast<v1::VerdictKind>(kind);
 }
 
 void SimWorker::Fail(Task* task) {

@@ -57,6 +57,8 @@ class SimWorker {
   void Verify(Task* task);
   void Measure(Task* task);
   void FinishRun(Task* task);
+  // What this worker makes of a candidate.
+  v1::VerdictKind KindFor(const v1::Lease& lease);
   void Fail(Task* task);
   void Finish(Task* task, v1::LeaseResult result);
   void TakeBuildReply(const v1::BuildReply& reply);
@@ -69,6 +71,7 @@ class SimWorker {
   uint64_t life_ = 0;
   uint64_t build_requests_ = 0;
   MonoTime stalled_until_;
+  std::optional<MonoTime> lies_from_;
   std::optional<MonoTime> next_tick_;
 };
 

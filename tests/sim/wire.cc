@@ -53,7 +53,7 @@ LeaseOutcome OutcomeOf(const v1::LeaseResult& result) {
   switch (result.outcome_case()) {
     case v1::LeaseResult::kVerdict:
       return VerdictReached{static_cast<VerdictKind>(static_cast<int>(result.verdict().kind()) - 1),
-                            result.verdict().reason()};
+                            result.verdict().reason(), result.verdict().measurement().speedup()};
     case v1::LeaseResult::kCompiled:
       return CompileFinished{result.compiled().note()};
     case v1::LeaseResult::kBuild:

@@ -1,5 +1,6 @@
 #include "tests/sim/world.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -22,6 +23,7 @@ std::vector<std::unique_ptr<Checker>> AllCheckers(const SimOptions& options) {
   checkers.push_back(NewLeaseChecker());
   checkers.push_back(NewAttemptsChecker(options.core));
   checkers.push_back(NewBoundsChecker(options.core));
+  checkers.push_back(NewCanaryChecker(options.core));
   checkers.push_back(NewCancelChecker());
   checkers.push_back(NewDurabilityChecker(options.core.client_keys_max >= evaluations));
   checkers.push_back(NewFairnessChecker());
@@ -79,12 +81,20 @@ void World::Run() {
   ScheduleFault(faults_.stall_period, &World::StallWorker);
   ScheduleFault(faults_.drain_period, &World::DrainWorker);
   ScheduleFault(faults_.snapshot_period, &World::WriteSnapshot);
+  if (!options_.core.canaries.empty())
+    ReplaceCondemned();
   const MonoTime calm = loop_.now() + options_.faults_end;
   loop_.At(calm, [this] { StopFaults(); });
-  while (loop_.now() <= calm || !IsAtRest()) {
-    if (loop_.now() > calm + options_.liveness_limit)
-      throw LivenessViolation("liveness: " + WhatIsLeft());
+  // The last rounds of canaries find the last liars, whose verdicts are queued again.
+  const Milliseconds quiet =
+      options_.core.canaries.empty() ? Milliseconds(0) : 3 * options_.core.canary_interval;
+  MonoTime busy_until = calm;
+  while (loop_.now() <= busy_until + quiet) {
     loop_.RunOne();
+    if (!IsAtRest())
+      busy_until = std::max(busy_until, loop_.now());
+    if (loop_.now() > calm + options_.liveness_limit && !IsAtRest())
+      throw LivenessViolation("liveness: " + WhatIsLeft());
   }
   Tell([this](Checker& checker) { checker.AtEnd(coordinator_->store().rows()); });
 }
@@ -129,6 +139,19 @@ void World::DrainWorker() {
   if (random_.Chance(500))
     return worker.Drain();
   coordinator_->Post(DrainRequested{NewRequest(), worker.id(), "by request"});
+}
+
+// As an operator does: what runs the worker starts another one.
+void World::ReplaceCondemned() {
+  loop_.After(Milliseconds(3'000), [this] {
+    if (coordinator_->is_up()) {
+      for (const WorkerView& worker : coordinator_->core().Workers()) {
+        if (!worker.canary_failure.empty())
+          coordinator_->Post(DrainRequested{NewRequest(), worker.worker.worker_id, "by request"});
+      }
+    }
+    ReplaceCondemned();
+  });
 }
 
 void World::WriteSnapshot() {

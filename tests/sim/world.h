@@ -61,6 +61,7 @@ class World {
   void StallWorker();
   void DrainWorker();
   void WriteSnapshot();
+  void ReplaceCondemned();
   void StopFaults();
   bool IsAtRest() const;
   SimWorker& AnyWorker();

@@ -14,8 +14,10 @@ namespace pike::coordinator {
 // A real server on a temporary Unix socket with its real store, and a client of it.
 class CoordinatorFixture {
  public:
-  explicit CoordinatorFixture(CoreOptions core = {.gpu_classes = {"cpu"}})
-      : core_options_(std::move(core)) {
+  // `canary_interval_s`: 0, workers are not tried.
+  explicit CoordinatorFixture(CoreOptions core = {.gpu_classes = {"cpu"}},
+                              uint32_t canary_interval_s = 0)
+      : core_options_(std::move(core)), canary_interval_s_(canary_interval_s) {
     Start();
   }
 
@@ -26,6 +28,7 @@ class CoordinatorFixture {
     options.runtime_dir = folder_.path();
     options.metrics_address = "off";
     options.core = core_options_;
+    options.canary_interval_s = canary_interval_s_;
     auto server = Server::Start(options, [] {});
     INFO(std::string(server.status().message()));
     REQUIRE(server.ok());
@@ -66,6 +69,7 @@ class CoordinatorFixture {
 
  private:
   const CoreOptions core_options_;
+  const uint32_t canary_interval_s_;
   TempFolder folder_ = TempFolder::Create("pike-coordinator").value();
   std::unique_ptr<Server> server_;
   std::unique_ptr<CoordinatorClient> client_;

@@ -53,7 +53,7 @@ class Lines:
 class Service:
     """`pike up` with its own runtime and state folders, without a GPU. Use as a context manager."""
 
-    def __init__(self, *flags, ready_timeout_s=180):
+    def __init__(self, *flags, ready_timeout_s=180, canaries="off"):
         self.folder = tempfile.mkdtemp(prefix="pike_e2e.")
         self.store = os.path.join(self.folder, "store")
         self.runtime = os.path.join(self.folder, "run")
@@ -61,6 +61,7 @@ class Service:
         self.env = dict(os.environ, PIKE_RUNTIME_DIR=self.runtime, NO_COLOR="1")
         self.env.pop("PIKE_SERVICE", None)
         self.flags = flags
+        self.canaries = canaries
         self.ready_timeout_s = ready_timeout_s
         self.log = os.path.join(self.folder, "up.log")
 
@@ -68,7 +69,8 @@ class Service:
         become_subreaper()
         self._log_file = open(self.log, "wb")
         given = {flag.split("=", 1)[0] for flag in self.flags}
-        usual = {"--cache-dir": CACHE, "--metrics-base-port": "off", "--gpus": "none"}
+        usual = {"--cache-dir": CACHE, "--metrics-base-port": "off", "--gpus": "none",
+                 "--canaries": self.canaries}
         flags = [f"{name}={value}" for name, value in usual.items() if name not in given]
         self.process = subprocess.Popen(
             [PIKE, "up", "--store", self.store, "--python", PYTHON, *flags, *self.flags],

@@ -21,6 +21,11 @@ class AttemptsChecker : public Checker {
     if (const auto* failed = std::get_if<AttemptFailed>(&record))
       may_begin_[failed->evaluation_id] =
           failed->at_unix_ms + RetryDelay(limits_, failed->lease.attempt).count();
+    if (const auto* withdrawn = std::get_if<VerdictWithdrawn>(&record)) {
+      may_begin_.erase(withdrawn->evaluation_id);
+      attempts_.erase({withdrawn->evaluation_id, LeaseKind::kCompile});
+      attempts_.erase({withdrawn->evaluation_id, LeaseKind::kRun});
+    }
     const auto* granted = std::get_if<LeaseGranted>(&record);
     if (granted == nullptr)
       return;

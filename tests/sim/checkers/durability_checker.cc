@@ -31,6 +31,8 @@ class DurabilityChecker : public Checker {
   void OnRecord(const Record& record) override {
     if (const auto* forgotten = std::get_if<WorkerForgotten>(&record))
       drained_.erase(forgotten->worker_id);
+    if (const auto* withdrawn = std::get_if<VerdictWithdrawn>(&record))
+      withdrawn_.insert(withdrawn->evaluation_id);
   }
 
   void OnEffect(const Command& command) override {
@@ -51,7 +53,7 @@ class DurabilityChecker : public Checker {
               "durability: changed in a crash: " + ToText(id));
     }
     for (const auto& [id, kind] : told_) {
-      Require(ended.count(id) == 1 && ended.at(id) == kind,
+      Require(withdrawn_.count(id) == 1 || (ended.count(id) == 1 && ended.at(id) == kind),
               "durability: told verdict is not in the store: " + ToText(id));
     }
   }
@@ -69,6 +71,7 @@ class DurabilityChecker : public Checker {
   std::map<std::pair<Principal, std::string>, EvaluationId> keys_;
   std::map<EvaluationId, VerdictKind> told_;
   std::set<WorkerId> drained_;
+  std::set<EvaluationId> withdrawn_;  // once, at least: what was told may have changed
 };
 
 }  // namespace

@@ -33,6 +33,10 @@ class FairnessChecker : public Checker {
       entries_[compiled->evaluation_id].target = compiled->target;
       entries_[compiled->evaluation_id].is_waiting = true;
     }
+    if (const auto* withdrawn = std::get_if<VerdictWithdrawn>(&record)) {
+      entries_[withdrawn->evaluation_id].target.reset();
+      entries_[withdrawn->evaluation_id].is_waiting = true;
+    }
     if (const auto* ended = std::get_if<EvaluationEnded>(&record))
       End(ended->evaluation_id);
   }
@@ -70,7 +74,7 @@ class FairnessChecker : public Checker {
       std::erase_if(overtaken_,
                     [&](const auto& count) { return std::get<0>(count.first) == entry.tenant; });
     }
-    entries_.erase(id);
+    entries_[id].is_waiting = entries_[id].is_held_back = false;
   }
 
   void Serve(const LeaseGranted& granted) {

@@ -21,11 +21,12 @@ class ServiceChecker : public Checker {
     if (const auto* compiled = std::get_if<CompileStageDone>(&record))
       needs_[compiled->evaluation_id] = {needs_[compiled->evaluation_id].demand, compiled->target,
                                          true};
+    if (const auto* withdrawn = std::get_if<VerdictWithdrawn>(&record))
+      needs_[withdrawn->evaluation_id] = {needs_[withdrawn->evaluation_id].demand, {}, false};
   }
 
   void OnRow(const EndEvaluation& end) override {
     const Need need = needs_[end.evaluation_id];
-    needs_.erase(end.evaluation_id);
     const auto* verdict = std::get_if<CoreVerdict>(&end.verdict);
     if (verdict == nullptr || verdict->reason.find("no worker: ") != 0)
       return;

@@ -18,6 +18,12 @@ class VerdictChecker : public Checker {
       Require(accepted_.insert(accepted->evaluation_id).second,
               "verdict: id accepted twice: " + ToText(accepted->evaluation_id));
     }
+    if (const auto* withdrawn = std::get_if<VerdictWithdrawn>(&record)) {
+      Require(records_.erase(withdrawn->evaluation_id) == 1,
+              "verdict: withdrawn and never given: " + ToText(withdrawn->evaluation_id));
+      withdrawn_.insert(withdrawn->evaluation_id);
+      rows_.erase(withdrawn->evaluation_id);
+    }
     if (const auto* ended = std::get_if<EvaluationEnded>(&record))
       Require(records_.emplace(ended->evaluation_id, ended->kind).second,
               "verdict: ended twice: " + ToText(ended->evaluation_id));
@@ -28,7 +34,10 @@ class VerdictChecker : public Checker {
     const VerdictKind kind = std::visit([](const auto& v) { return v.kind; }, end.verdict);
     Require(accepted_.count(id) == 1, "verdict: of an evaluation never accepted: " + ToText(id));
     Require(rows_.emplace(id, kind).second, "verdict: a second verdict for " + ToText(id));
-    Require(records_.count(id) == 1 && records_.at(id) == kind,
+    // One that was withdrawn in the same batch has no record any more.
+    const auto record = records_.find(id);
+    const bool is_gone = record == records_.end() && withdrawn_.count(id) == 1;
+    Require(is_gone || (record != records_.end() && record->second == kind),
             "verdict: row and record differ for " + ToText(id));
   }
 
@@ -47,6 +56,7 @@ class VerdictChecker : public Checker {
 
  private:
   std::set<EvaluationId> accepted_;
+  std::set<EvaluationId> withdrawn_;  // once, at least
   std::map<EvaluationId, VerdictKind> records_;
   std::map<EvaluationId, VerdictKind> rows_;
 };

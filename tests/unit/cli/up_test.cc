@@ -133,6 +133,18 @@ TEST_CASE("ChildPlan: both workers require the sandbox if asked to", "[cli]") {
   }
 }
 
+TEST_CASE("ChildPlan: canaries can be left out", "[cli]") {
+  UpSettings settings;
+  settings.metrics_addresses.assign(4, "off");
+  const auto has_switch = [&settings] {
+    const auto argv = PlanChildren(settings)[0].argv;
+    return std::find(argv.begin(), argv.end(), "--canary-interval-s") != argv.end();
+  };
+  CHECK_FALSE(has_switch());
+  settings.has_canaries = false;
+  CHECK(has_switch());
+}
+
 TEST_CASE("ChildPlan: all problems are told at once", "[cli]") {
   const auto folder = TempFolder::Create("pike-up");
   UpOptions options;

@@ -28,5 +28,16 @@ TEST_CASE("CanBeDeviceFault: failures of a candidate that ran") {
   CHECK_FALSE(CanBeDeviceFault(SeenOf(Event::kDone, Side::kNone)));
 }
 
+TEST_CASE("ShowsHealthyDevice: only where the reference's outputs were right") {
+  CHECK(ShowsHealthyDevice(SeenOf(Event::kDone, Side::kNone)));
+  Observation wrong = SeenOf(Event::kMismatch, Side::kCandidate);
+  CHECK(ShowsHealthyDevice(wrong));
+  wrong.is_reference_mismatch = true;
+  CHECK_FALSE(ShowsHealthyDevice(wrong));
+  for (const Event event : {Event::kLoadFailed, Event::kProcessGone, Event::kDeadline,
+                            Event::kCallFailed, Event::kViolation, Event::kCancelled})
+    CHECK_FALSE(ShowsHealthyDevice(SeenOf(event, Side::kCandidate)));
+}
+
 }  // namespace
 }  // namespace pike::gpu

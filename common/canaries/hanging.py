@@ -1,0 +1,22 @@
+"""Never comes back from its second call."""
+
+import threading
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rounds):
+        super().__init__()
+        self.rounds = rounds
+        self.scale = nn.Parameter(torch.rand(256) + 0.5)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls == 2:
+            threading.Event().wait()
+        for _ in range(self.rounds):
+            x = torch.tanh(x * self.scale)
+        return x
