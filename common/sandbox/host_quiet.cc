@@ -29,6 +29,8 @@ constexpr char kEnding[] = ".sock";
 constexpr int kConnectionsMax = 16;
 constexpr size_t kListenersMax = 64;
 constexpr std::chrono::seconds kStillTimeout{2};
+// With less it is not worth while.
+constexpr std::chrono::seconds kCreditMin{1};
 
 std::optional<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address = {};
@@ -96,6 +98,9 @@ QuietListener::~QuietListener() {
 void QuietListener::Serve() {
   std::vector<Asker> askers;
   bool is_still = false;
+  using Seconds = std::chrono::duration<double>;
+  Seconds credit = kQuietMax;  // may stand still for so long
+  MonoTime last = MonoNow();
   for (;;) {
     std::vector<pollfd> polled = {{stop_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
     MonoTime wake = MonoNow() + kQuietMax;
@@ -109,6 +114,9 @@ void QuietListener::Serve() {
       break;
     // They send nothing: what is readable is an end of file.
     const MonoTime now = MonoNow();
+    const Seconds passed = now - std::exchange(last, now);
+    credit =
+        is_still ? credit - passed : std::min<Seconds>(credit + passed * kQuietShare, kQuietMax);
     for (size_t i = askers.size(); i > 0; --i) {
       if (polled[i + 1].revents != 0 || now >= askers[i - 1].until)
         askers.erase(askers.begin() + static_cast<ptrdiff_t>(i) - 1);
@@ -116,13 +124,14 @@ void QuietListener::Serve() {
     UniqueFd asked;
     if (polled[1].revents != 0)
       asked.Reset(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (asked.is_open() && askers.size() < kConnectionsMax) {
+    if (asked.is_open() && askers.size() < kConnectionsMax && credit > kCreditMin) {
       const absl::Status stood = host_->StandStill(MonoNow() + kStillTimeout);
       is_still = true;
       if (!stood.ok())
         LogWarning(absl::StrCat("not quiet for a timing: ", stood.message()));
       else if (::send(asked.get(), "q", 1, MSG_NOSIGNAL) == 1)
-        askers.push_back({std::move(asked), MonoNow() + kQuietMax});
+        askers.push_back(
+            {std::move(asked), now + std::chrono::duration_cast<MonoTime::duration>(credit)});
     }
     if (askers.empty() && std::exchange(is_still, false))
       host_->GoOn();

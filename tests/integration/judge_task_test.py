@@ -120,8 +120,9 @@ class FrameTest(unittest.TestCase):
         order = {"type": "prepare", "calls": 21, "bytes_max": 1 << 20, "ms_max": 60000}
         prepared = self.bench.judge.request(order)
         self.assertEqual((prepared["type"], prepared["inputs"]), ("prepared", 21))
-        self.assertEqual(prepared["bytes"], 21 * 16 * 32 * 4)
-        self.assertEqual(self.bench.judge.request({**order, "bytes_max": 5000})["inputs"], 2)
+        each = 16 * 32 * 4 + 4096  # and its file, a whole page
+        self.assertEqual(prepared["bytes"], 21 * each)
+        self.assertEqual(self.bench.judge.request({**order, "bytes_max": 15000})["inputs"], 2)
         self.assertEqual(self.bench.judge.request({**order, "calls": 21})["inputs"], 21)
         candidate, reference = self.bench.start_runners(None)
         try:
