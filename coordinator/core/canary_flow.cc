@@ -1,6 +1,7 @@
 #include "coordinator/core/canary_flow.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <variant>
@@ -18,6 +19,11 @@ namespace {
 constexpr double kNoConfirmation = 1e9;
 // How often in a round a canary may look misjudged by a host that was busy elsewhere.
 constexpr uint32_t kDoubtsMax = 1;
+
+// From a short first round to the whole one.
+constexpr std::chrono::seconds kWholeRoundAfter{60};
+// A round of a worker that works waits so long for a queue without runs.
+constexpr std::chrono::minutes kGivesWayMax{10};
 
 struct Complaint {
   std::string text;  // empty: judged as expected
@@ -74,7 +80,7 @@ void CanaryFlow::Dispatch() {
     return;
   for (const auto& [id, known] : state_.workers.all()) {
     if (known.round.has_value() && !known.round->lease.has_value() && known.idle_slots() > 0 &&
-        !state_.workers.canaries_due().Contains(id))
+        !state_.workers.canaries_due().Contains(id) && !GivesWay(*known.round))
       Grant(state_.workers.Find(id));
   }
 }
@@ -96,7 +102,8 @@ void CanaryFlow::TakeOutcome(const Lease& lease, const LeaseResultReceived& even
     return Condemn(worker, complaint.text, /*is_misjudged=*/true);
   }
   round.attempts = 0;
-  if (++round.next == state_.options.canaries.size())
+  round.next = NextOf(round, round.next + 1);
+  if (round.next == state_.options.canaries.size())
     Pass(worker);
 }
 
@@ -115,6 +122,21 @@ void CanaryFlow::FailAttempt(const Lease& lease, absl::string_view reason) {
 void CanaryFlow::Begin(WorkerEntry* worker) {
   worker->round.emplace();
   worker->round->started_unix_ms = state_.WallNow();
+  worker->round->gives_way_until = state_.now + kGivesWayMax;
+  worker->round->is_first = worker->awaits_certificate;
+  worker->round->next = NextOf(*worker->round, 0);
+}
+
+bool CanaryFlow::GivesWay(const CanaryRound& round) const {
+  return !round.is_first && state_.evaluations.queued_run_count() > 0 &&
+         state_.now < round.gives_way_until;
+}
+
+size_t CanaryFlow::NextOf(const CanaryRound& round, size_t index) const {
+  const std::vector<CanarySpec>& canaries = state_.options.canaries;
+  while (index < canaries.size() && round.is_first && !canaries[index].is_in_first_round)
+    ++index;
+  return index;
 }
 
 void CanaryFlow::Grant(WorkerEntry* worker) {
@@ -140,9 +162,17 @@ void CanaryFlow::Pass(WorkerEntry* worker) {
   const uint32_t number = worker->rounds + 1;
   state_.Commit(CertificateGranted{id, absl::StrCat(id.value, "/", number, "/", now_ms), number,
                                    now_ms, worker->round->started_unix_ms});
+  const std::vector<CanarySpec>& canaries = state_.options.canaries;
+  const bool is_short = worker->round->is_first &&
+                        std::any_of(canaries.begin(), canaries.end(), [](const CanarySpec& canary) {
+                          return !canary.is_in_first_round;
+                        });
   worker->round.reset();
   worker->awaits_certificate = false;
-  state_.workers.canaries_due().Set(id, state_.now + state_.options.canary_interval);
+  const Milliseconds left =
+      is_short ? std::min<Milliseconds>(kWholeRoundAfter, state_.options.canary_interval)
+               : state_.options.canary_interval;
+  state_.workers.canaries_due().Set(id, state_.now + left);
   state_.Emit(ReportCanaries{id, CanaryOutcome::kPassed, worker->certificate, 0});
 }
 

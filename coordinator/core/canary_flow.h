@@ -12,9 +12,11 @@
 namespace pike::coordinator {
 
 // Rounds of canaries: programs whose verdicts are known, given to each GPU worker when it joins and
-// again every canary_interval, one after the other. A round judged as expected is a certificate. A
-// worker that misjudges one gets no more leases, and what it said since its last certificate is
-// queued again. One that cannot say, time and again, gets no more leases either.
+// again every canary_interval, one after the other. The first round may be short; a whole one
+// follows soon, and like all later ones gives way to work for a while. A round judged as expected
+// is a certificate. A worker that misjudges one gets no more leases, and what it said since its
+// last certificate is queued again. One that cannot say, time and again, gets no more leases
+// either.
 class CanaryFlow {
  public:
   CanaryFlow(State* state, EvaluationFlow* evaluations)
@@ -33,6 +35,9 @@ class CanaryFlow {
 
  private:
   void Begin(WorkerEntry* worker);
+  bool GivesWay(const CanaryRound& round) const;
+  // The first canary of the round from `index` on; the number of canaries if none is left.
+  size_t NextOf(const CanaryRound& round, size_t index) const;
   void Grant(WorkerEntry* worker);
   void Pass(WorkerEntry* worker);
   // `why`: a line for people, without the canary's name.

@@ -64,6 +64,10 @@ std::vector<std::string> Problems(const CoreOptions& options) {
     problem.Add("--lease-timeout-ms is less than twice --heartbeat-ms");
   if (options.worker_memory < options.lease_timeout)
     problem.Add("--worker-memory-ms is less than --lease-timeout-ms");
+  if (!options.canaries.empty() &&
+      std::none_of(options.canaries.begin(), options.canaries.end(),
+                   [](const CanarySpec& canary) { return canary.is_in_first_round; }))
+    problem.Add("no canary is in the first round");
   for (const std::string& gpu_class : options.gpu_classes) {
     if (gpu_class.empty())
       problem.Add("--gpu-class is empty");

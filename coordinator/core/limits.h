@@ -67,6 +67,8 @@ struct CanarySpec {
   // Where the speedup of a valid one must lie; 0: it is not looked at.
   double speedup_min = 0;
   double speedup_max = 0;
+  // Also in a worker's first round, which its first work waits for.
+  bool is_in_first_round = true;
 };
 
 struct CoreOptions : CoreLimits {

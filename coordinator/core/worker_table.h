@@ -29,6 +29,8 @@ struct CanaryRound {
   uint32_t doubts = 0;           // judgements of the round that noise can explain
   std::optional<LeaseId> lease;  // held now
   int64_t started_unix_ms = 0;
+  MonoTime gives_way_until;  // to work that waits
+  bool is_first = false;     // of the worker: a short one
 };
 
 // One worker of the last ten minutes.

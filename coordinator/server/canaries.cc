@@ -30,18 +30,23 @@ struct Canary {
   double speedup_min = 0;
   double speedup_max = 0;
   uint32_t call_timeout_ms = 10'000;
+  bool is_in_first_round = false;
 };
 
 // The good one comes last: it finds what the others left behind. The bounds are wide, for a host
 // that is busy elsewhere; `slow` does eight times the work.
 constexpr Canary kCanaries[] = {
     {.name = "slow", .expected = VerdictKind::kValid, .speedup_max = 0.5},
-    {.name = "wrong", .expected = VerdictKind::kIncorrect},
+    {.name = "wrong", .expected = VerdictKind::kIncorrect, .is_in_first_round = true},
     {.name = "crashing", .expected = VerdictKind::kRuntimeError},
     {.name = "hanging", .expected = VerdictKind::kTimeout, .call_timeout_ms = 1'000},
     {.name = "leaking", .expected = VerdictKind::kValid},
-    {.name = "cheating", .expected = VerdictKind::kIncorrect},
-    {.name = "good", .expected = VerdictKind::kValid, .speedup_min = 0.25, .speedup_max = 4},
+    {.name = "cheating", .expected = VerdictKind::kIncorrect, .is_in_first_round = true},
+    {.name = "good",
+     .expected = VerdictKind::kValid,
+     .speedup_min = 0.25,
+     .speedup_max = 4,
+     .is_in_first_round = true},
 };
 
 // As little as shows the verdict.
@@ -102,7 +107,8 @@ absl::StatusOr<std::vector<CanarySpec>> LoadCanaries(const std::string& folder,
                      .times = ToPolicyTimes(record.policy()),
                      .expected = canary.expected,
                      .speedup_min = canary.speedup_min,
-                     .speedup_max = canary.speedup_max});
+                     .speedup_max = canary.speedup_max,
+                     .is_in_first_round = canary.is_in_first_round});
   }
   return specs;
 }

@@ -27,12 +27,12 @@ class CanaryTest(unittest.TestCase):
     def setUp(self):
         self.addCleanup(wait_for_no_descendants)
 
-    def wait_for(self, service, field, timeout_s=180):
-        """Waits until the GPU worker's record has `field`; returns the record."""
+    def wait_for(self, service, field, unlike="", timeout_s=240):
+        """Waits until the GPU worker's record has another `field`, or fails; returns the record."""
         deadline = time.monotonic() + timeout_s
         while True:
             record = gpu_worker(service)
-            if record and record.get(field):
+            if record and record.get(field, "") != unlike:
                 return record
             self.assertLess(time.monotonic(), deadline, f"no {field}: {record}; {service.log_text()}")
             # The command itself takes its time, and nothing tells of a certificate.
@@ -49,6 +49,9 @@ class CanaryTest(unittest.TestCase):
             self.assertEqual(verdict(record), "valid", record["verdict"])
             self.assertEqual(record["verdict"]["evidence"]["certificate"], worker["certificate"])
             self.assertIn("passed", service.pike("workers").stdout)
+            # The whole round, with the ones that crash, hang and leak.
+            whole = self.wait_for(service, "certificate", unlike=worker["certificate"])
+            self.assertRegex(whole["certificate"], rf"^{worker['workerId']}/2/\d+$")
             # Nobody's evaluations and nobody's task.
             self.assertEqual(len(service.pike("list", "--json").stdout.splitlines()), 1)
             self.assertNotIn("canary", service.pike("task", "list").stdout)

@@ -263,6 +263,56 @@ TEST_CASE("Canary: a worker that goes away in a round begins anew when it comes 
   CHECK(f.CanaryTold() == "c-wrong");  // overdue
 }
 
+TEST_CASE("Canary: a short first round, then a whole one that gives way to work",
+          "[coordinator][core]") {
+  CoreOptions options = WithCanaries();
+  options.canaries[0].is_in_first_round = false;
+  CanaryFleet f(options);
+  f.ConnectGpu("g1");
+  CHECK(f.CanaryTold() == "c-good");
+  const EvaluationId first = f.SubmitToRun();
+  const EvaluationId second = f.SubmitToRun();
+  f.Answer("g1", VerdictKind::kValid, 1);
+  CHECK(f.Only<ReportCanaries>().outcome == CanaryOutcome::kPassed);
+  const LeaseRef running = f.LeaseOf(first);
+  for (int i = 0; i < 13; ++i) {
+    f.Pass(Milliseconds(5'000));
+    f.Beat("g1", {running});
+    f.Beat("c1");
+  }
+  f.FinishRun("g1", running);
+  CHECK(f.StageOf(second) == Stage::kPrepare);
+  f.FinishRun("g1", f.LeaseOf(second));
+  CHECK(f.CanaryTold() == "c-wrong");
+  f.PassRound("g1");
+  CHECK(f.Only<ReportCanaries>().outcome == CanaryOutcome::kPassed);
+  f.Idle({"g1", "c1"}, Milliseconds(600'000));
+  CHECK(f.CanaryTold().empty());  // the next one comes after the interval
+
+  CHECK(Problems(options).empty());
+  options.canaries[1].is_in_first_round = false;
+  CHECK(Problems(options) == std::vector<std::string>{"no canary is in the first round"});
+}
+
+TEST_CASE("Canary: a round gives way to work for a while only", "[coordinator][core]") {
+  CanaryFleet f;
+  f.ConnectGpu("g1");
+  f.PassRound("g1");
+  const EvaluationId running = f.SubmitToRun();
+  const EvaluationId waiting = f.SubmitToRun();
+  const LeaseRef lease = f.LeaseOf(running);
+  for (Milliseconds passed{0}; passed < kInterval + Milliseconds(601'000);
+       passed += Milliseconds(5'000)) {
+    f.Pass(Milliseconds(5'000));
+    f.Beat("g1", {lease});
+    f.Beat("c1");
+  }
+  REQUIRE(f.StageOf(running) == Stage::kPrepare);  // within its deadline
+  f.FinishRun("g1", lease);
+  CHECK(f.CanaryTold() == "c-wrong");
+  CHECK(f.StageOf(waiting) == Stage::kQueuedRun);
+}
+
 TEST_CASE("Canary: the verdicts kept are bounded", "[coordinator][core]") {
   CoreOptions options = WithCanaries();
   options.verdicts_kept_max = 2;
