@@ -13,7 +13,7 @@ namespace pike::gpu {
 namespace {
 
 constexpr double kTolerance = 0.02;
-constexpr size_t kCallsPerHiccup = 100;
+constexpr size_t kCallsPerHiccup = 20;
 constexpr size_t kCallsWithHiccups = 20;
 
 // What of each call is neither claimed nor the judge's own copying.

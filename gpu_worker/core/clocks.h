@@ -32,7 +32,7 @@ inline constexpr double kCpuProtocolSlack = 1;
 // REQUIRES: IsComplete(samples), and all are finite.
 ClockCheck CheckClocks(const Samples& samples);
 
-// The same without the calls, one of each hundred begun, in which the candidate's gap was largest,
+// The same without the calls, one of each twenty begun, in which the candidate's gap was largest,
 // and likewise the reference's: a host that looks away once must not make anyone a cheat. Such a
 // call counts for nothing at all, so a lie in it gains nothing. Below 20 calls all are kept. Pure.
 // REQUIRES: as above.

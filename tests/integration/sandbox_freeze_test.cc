@@ -126,7 +126,16 @@ TEST_CASE("Sandbox: the socket of a process that was killed is no listener") {
 
 TEST_CASE("Sandbox: its threads stay on the cores they are given") {
   SandboxFixture f;
-  const std::unique_ptr<Sandbox> sandbox = f.Start(SandboxFixture::Shell("sleep 1000"));
+  int ends[2] = {-1, -1};
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  SandboxSpec spec = SandboxFixture::Shell("echo a >&3; exec sleep 1000 3>&-");
+  spec.fds = {{.host_fd = writer.get(), .inside_fd = 3}};
+  const std::unique_ptr<Sandbox> sandbox = f.Start(spec);
+  // All of its processes are there from now on.
+  char word = 0;
+  REQUIRE(read(reader.get(), &word, 1) == 1);
   const auto check_cores = [&sandbox](int count) {
     for (const pid_t pid : sandbox->Processes()) {
       cpu_set_t set;
